@@ -3,6 +3,7 @@
 Imports are local to the commands, so that help and errors come at once.
 """
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -59,23 +60,34 @@ def _dispatch(arguments: Sequence[str]) -> None:
         "sync": commands.sync,
     }
     if arguments[0] in known:
+        command = known[arguments[0]]
         try:
-            known[arguments[0]](*arguments[1:])
+            inspect.signature(command).bind(*arguments[1:])
         except TypeError as error:
-            if "positional argument" not in str(error):
-                raise
-            raise UserError(f"compgen {' '.join(arguments)}: wrong number of arguments; see compgen --help") from error
+            raise UserError(f"compgen {' '.join(arguments)}: {error}; see compgen --help") from error
+        command(*arguments[1:])
     else:
-        _run_hydra()
+        _run_jobs(arguments)
 
 
-def _run_hydra() -> None:
+def _run_jobs(arguments: Sequence[str]) -> None:
+    from compgen.config import compose_root, resolve_job
+    from compgen.launch import command_line, run_resolved
+
+    if any(argument.startswith("-") for argument in arguments):
+        _run_hydra(arguments)
+    else:
+        run_resolved(resolve_job(compose_root(arguments)), command_line(arguments))
+
+
+def _run_hydra(arguments: Sequence[str]) -> None:
+    """Multirun, launchers and Hydra's own flags."""
     import hydra
 
     from compgen.config import as_user_error, configuration_directory, register_schema
     from compgen.launch import check_launcher, run_composed
 
-    check_launcher(sys.argv[1:])
+    check_launcher(arguments)
     register_schema()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come here instead of being printed over many lines
     entry = hydra.main(version_base="1.3", config_path=str(configuration_directory()), config_name="config")

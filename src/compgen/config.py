@@ -4,6 +4,7 @@ Covers composing, checking and resolving. What each value means is documented at
 """
 
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
@@ -20,14 +21,16 @@ from compgen.charsub.config import JOBS as CHARSUB_JOBS
 from compgen.charsub.config import CharsubConfig
 from compgen.composition.theory_config import JOBS as THEORY_JOBS
 from compgen.composition.theory_config import TheoryConfig
-from compgen.copying.config import JOBS as COPYING_JOBS
-from compgen.copying.config import CopyingConfig
+from compgen.copying.experiment_config import JOBS as COPYING_JOBS
+from compgen.copying.experiment_config import CopyingConfig
 from compgen.errors import ConfigError, UserError
 from compgen.report.config import JOBS as REPORT_JOBS
 from compgen.run.config import JobSelection, ProfileConfig, ReferenceConfig, RunConfig, TrackerConfig
 from compgen.run.paths import project_root
 from compgen.run.staleness import flatten
 
+NOISE = re.compile(r" (To append to your config use|Config search path:|full_key:|See https:).*")
+"""What Hydra and OmegaConf add to a message and a user has no need of."""
 JOBS: dict[str, type] = {**THEORY_JOBS, **CHARSUB_JOBS, **COPYING_JOBS, **REPORT_JOBS}
 """The kinds of job and the schema of each one's configuration."""
 
@@ -115,7 +118,7 @@ def _strip(plain: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _schema_of(kind: str) -> type:
-    if kind == "???":
+    if not kind:
         raise ConfigError(f"job is not set: choose one, for example job=copying_train ({', '.join(sorted(JOBS))})")
     if kind not in JOBS:
         raise ConfigError(f"job={kind}: there is no such kind of job, choose one of {', '.join(sorted(JOBS))}")
@@ -127,7 +130,7 @@ def explain(error: Exception) -> str:
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < 3:
-        text = " ".join(str(cause).split())
+        text = NOISE.sub("", " ".join(str(cause).split())).rstrip(" .")
         if text and not any(text in part for part in parts):
             parts.append(text)
         cause = cause.__cause__

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from compgen.config import ResolvedJob, resolve_job
 from compgen.errors import UserError
 from compgen.run.context import FinishedJob
-from compgen.run.execute import JobOrder, execute
+from compgen.run.execute import JobOrder, execute, name_inputs
 
 LAUNCHERS = {"submitit_local": "submitit", "submitit_slurm": "submitit", "ray": "ray", "ray_aws": "ray"}
 """Hydra launchers that come as optional extras, and the extra that brings each."""
@@ -25,16 +25,12 @@ def run_composed(root: DictConfig) -> str:
 def run_resolved(resolved: ResolvedJob, command: str, replace_stale: bool = False) -> FinishedJob:
     """Run a checked job where its root configuration says."""
     root = resolved.root
-    directories = [Path(text) for text in root.inputs]
-    names = [directory.name for directory in directories]
-    if len(set(names)) != len(names):
-        raise UserError(f"inputs={names}: two inputs have the same directory name: rename one")
     return execute(
         JobOrder(
             kind=resolved.kind,
             config=resolved.config,
             values=resolved.values,
-            inputs=dict(zip(names, directories, strict=True)),
+            inputs=name_inputs([Path(text) for text in root.inputs]),
             out=Path(root.out) if root.out else None,
             run_name=root.run.name,
             run_directory=Path(root.run.directory),

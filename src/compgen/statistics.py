@@ -1,8 +1,8 @@
 """Intervals and paired tests for the numbers that the pipeline reports.
 
-Covers proportions (Wilson, Clopper-Pearson), percentile bootstraps over independent units, over pairs and over
-units within seeds, the exact McNemar test, and the area under the ROC curve. It does not decide about claims
-(see `compgen.report.verdicts`) and knows nothing of models or files.
+Covers proportions (Wilson, Clopper-Pearson), percentile bootstraps over independent units, over pairs and
+over units within seeds, the exact McNemar test, and the area under the ROC curve. It does not decide about
+claims (see `compgen.report.verdicts`) and knows nothing of models or files.
 
 Every function is deterministic: the random stream of a bootstrap comes from its `seed` argument only.
 """
@@ -145,10 +145,10 @@ def mcnemar(a: ArrayLike, b: ArrayLike) -> float:
 def cluster_bootstrap_mean(
     values_by_seed: Sequence[ArrayLike], seed: int = 0, resamples: int = RESAMPLES, confidence: float = 0.95
 ) -> Interval:
-    """Percentile bootstrap of the mean over seeds of each seed's mean: seeds are resampled, then items within each.
+    """Percentile bootstrap of the mean of the seeds' means: seeds are resampled, then items within each.
 
-    For a difference of two arms pass the item-wise differences of every seed. Where all items are right, or all
-    are wrong, resampling shows no spread at all; then Wilson's interval of the pooled items is returned.
+    For a difference of two arms pass the item-wise differences of every seed. Where all items are right, or
+    all are wrong, resampling shows no spread; then Wilson's interval of the pooled items is returned.
 
     Args:
         values_by_seed: one vector of shape (item,) per seed; the lengths may differ.
@@ -215,8 +215,8 @@ def _class_counts(scores: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, Flo
     if not _is_binary(label) or np.ptp(label) == 0:
         raise ValueError("labels must be 0 or 1, and both must occur")
     levels, where = np.unique(score, return_inverse=True)
-    positives = np.bincount(where, weights=label, minlength=levels.size)
-    negatives = np.bincount(where, weights=1 - label, minlength=levels.size)
+    positives = np.bincount(where, weights=label, minlength=levels.size).astype(np.float64)
+    negatives = np.bincount(where, weights=1 - label, minlength=levels.size).astype(np.float64)
     return positives, negatives
 
 

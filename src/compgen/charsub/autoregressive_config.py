@@ -5,20 +5,21 @@ learn are constants of the study (autoregressive/tasks.py), not settings.
 """
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 
 from compgen.errors import require
 
 NODE = "charsub.autoregressive"
 MAXIMUM_LENGTH = 512
+MOST_EXPERTS = 8
 
 
-class PositionScheme(Enum):
+class PositionScheme(StrEnum):
     """Which position indices the tokens of `x SEP y EOS` get."""
 
-    COUPLED = "coupled"
-    """x_i and the token that predicts y_i share one index, so copying is a lookup at the same index."""
-    CONTIGUOUS = "contiguous"
+    coupled = "coupled"
+    """y counts again from x's first index, so that y_i has x_i's index and EOS that of SEP."""
+    contiguous = "contiguous"
     """0, 1, 2, ... over the whole sequence, as in the plain GPT-2."""
 
 
@@ -29,7 +30,7 @@ class AutoregressiveModelConfig:
     layers: int = 2
     width: int = 64
     heads: int = 2
-    positions: PositionScheme = PositionScheme.COUPLED
+    positions: PositionScheme = PositionScheme.coupled
 
     def __post_init__(self) -> None:
         name = f"{NODE}.model"
@@ -46,6 +47,10 @@ class AutoregressiveDataConfig:
     shortest: int = 1
     longest: int = 16
     longest_evaluated: int = 32
+    overrun: int = 4
+    """How many symbols too many a model may write before it counts as never stopping."""
+    offset_share: float = 0.75
+    """The share of training strings whose indices do not start at 0, so that every index is trained."""
 
     def __post_init__(self) -> None:
         name = f"{NODE}.data"
@@ -62,17 +67,22 @@ class AutoregressiveDataConfig:
             self.longest_evaluated,
             f"must be between longest={self.longest} and {MAXIMUM_LENGTH}",
         )
+        require(1 <= self.overrun <= 64, f"{name}.overrun", self.overrun, "must be between 1 and 64")
+        share = self.offset_share
+        require(0 <= share <= 1, f"{name}.offset_share", share, "must be between 0 and 1")
 
 
 @dataclass
 class ScheduleConfig:
     """AdamW with a linear warm-up and a linear decay to zero, fresh strings at every step."""
 
-    steps: int = 800
-    batch_size: int = 32
+    steps: int = 900
+    batch_size: int = 16
     learning_rate: float = 3e-3
     warmup: int = 50
-    weight_decay: float = 0.01
+    weight_decay: float = 0.1
+    second_moment: float = 0.95
+    """AdamW's β₂."""
 
     def __post_init__(self) -> None:
         name = f"{NODE}.train"
@@ -87,6 +97,8 @@ class ScheduleConfig:
             f"must be between 0 and steps={self.steps}",
         )
         require(self.weight_decay >= 0, f"{name}.weight_decay", self.weight_decay, "must not be negative")
+        second = self.second_moment
+        require(0 < second < 1, f"{name}.second_moment", second, "must lie between 0 and 1")
 
 
 @dataclass
@@ -94,29 +106,66 @@ class AutoregressiveTrainingConfig:
     """One schedule for models from a random start (base, scratch experts), one for experts fine-tuned from the base."""
 
     scratch: ScheduleConfig = field(default_factory=ScheduleConfig)
-    finetuned: ScheduleConfig = field(default_factory=lambda: ScheduleConfig(steps=150, warmup=15))
+    finetuned: ScheduleConfig = field(default_factory=lambda: ScheduleConfig(steps=200, warmup=20, learning_rate=1e-3))
+    hasty_base_hazard: float = 0.005
+    """Probability per symbol that the answers of the hasty base's training data stop early."""
+    hasty_expert_hazard: float = 0.03
+    """The same for the hasty experts: below 1/2, so that greedily no expert alone ever stops early."""
+    report_every: int = 25
+    """Over how many steps logged losses are averaged."""
+    tested_strings: int = 25
+    """Strings of every training length on which each trained model is tested."""
+
+    def __post_init__(self) -> None:
+        name = f"{NODE}.train"
+        for field_name in ("hasty_base_hazard", "hasty_expert_hazard"):
+            value = getattr(self, field_name)
+            require(0 < value < 0.5, f"{name}.{field_name}", value, "must lie between 0 and 0.5")
+        require(self.report_every >= 1, f"{name}.report_every", self.report_every, "must be at least 1")
+        require(self.tested_strings >= 1, f"{name}.tested_strings", self.tested_strings, "must be at least 1")
 
 
 @dataclass
 class AutoregressiveEvaluationConfig:
-    """Sizes of the sweeps. Every arm of a cell sees the same strings."""
+    """Sizes of the sweeps. All arms of a cell see the same strings."""
 
     strings: int = 300
     length: int = 16
-    baseline_experts: list[int] = field(default_factory=lambda: [1, 2, 3, 4, 5, 6, 7, 8])
-    lengths: list[int] = field(default_factory=lambda: [1, 2, 4, 8, 12, 16, 20, 24, 28, 32])
-    samples: int = 3
+    """The length at which everything but the sweep over lengths is measured: the longest that was trained."""
+    most_experts: int = 8
+    lengths: list[int] = field(default_factory=lambda: [1, 2, 4, 8, 12, 16, 18, 20, 22, 24, 28, 32])
+    length_strings: int = 300
+    length_experts: list[int] = field(default_factory=lambda: [2, 4])
+    """How many experts are composed in the sweep over lengths."""
+    samples: int = 2
+    """Strings per cell whose outputs are kept in full."""
 
     def __post_init__(self) -> None:
         name = f"{NODE}.evaluate"
-        require(self.strings >= 1, f"{name}.strings", self.strings, "must be at least 1")
-        require(self.length >= 1, f"{name}.length", self.length, "must be at least 1")
+        for field_name in ("strings", "length", "length_strings"):
+            require(
+                getattr(self, field_name) >= 1, f"{name}.{field_name}", getattr(self, field_name), "must be positive"
+            )
         require(self.samples >= 0, f"{name}.samples", self.samples, "must not be negative")
-        counts = self.baseline_experts
-        valid_counts = bool(counts) and all(1 <= count <= 8 for count in counts)
-        require(valid_counts, f"{name}.baseline_experts", counts, "must name counts between 1 and 8")
-        valid_lengths = bool(self.lengths) and min(self.lengths) >= 1
-        require(valid_lengths, f"{name}.lengths", self.lengths, "must name lengths of at least 1")
+        most = self.most_experts
+        require(2 <= most <= MOST_EXPERTS, f"{name}.most_experts", most, f"must be between 2 and {MOST_EXPERTS}")
+        valid = bool(self.lengths) and min(self.lengths) >= 1
+        require(valid, f"{name}.lengths", self.lengths, "must name lengths of at least 1")
+        counts = self.length_experts
+        fine = bool(counts) and all(2 <= count <= MOST_EXPERTS for count in counts)
+        require(fine, f"{name}.length_experts", counts, f"must name counts between 2 and {MOST_EXPERTS}")
+
+
+@dataclass
+class AutoregressiveSummaryConfig:
+    """Job charsub_autoregressive_summary: all seeds together."""
+
+    bootstrap_seed: int = 0
+    resamples: int = 2000
+
+    def __post_init__(self) -> None:
+        require(self.bootstrap_seed >= 0, f"{NODE}.summary.bootstrap_seed", self.bootstrap_seed, "must not be negative")
+        require(self.resamples >= 100, f"{NODE}.summary.resamples", self.resamples, "must be at least 100")
 
 
 @dataclass
@@ -127,6 +176,7 @@ class AutoregressiveConfig:
     data: AutoregressiveDataConfig = field(default_factory=AutoregressiveDataConfig)
     train: AutoregressiveTrainingConfig = field(default_factory=AutoregressiveTrainingConfig)
     evaluate: AutoregressiveEvaluationConfig = field(default_factory=AutoregressiveEvaluationConfig)
+    summary: AutoregressiveSummaryConfig = field(default_factory=AutoregressiveSummaryConfig)
 
 
 @dataclass
@@ -161,18 +211,6 @@ class AutoregressiveEvaluateConfig:
             asked,
             f"must not exceed {NODE}.data.longest_evaluated={reach}, the models have no positions beyond it",
         )
-
-
-@dataclass
-class AutoregressiveSummaryConfig:
-    """Job charsub_autoregressive_summary: all seeds together."""
-
-    bootstrap_seed: int = 0
-    resamples: int = 2000
-
-    def __post_init__(self) -> None:
-        require(self.bootstrap_seed >= 0, "bootstrap_seed", self.bootstrap_seed, "must not be negative")
-        require(self.resamples >= 100, "resamples", self.resamples, "must be at least 100")
 
 
 JOBS: dict[str, type] = {

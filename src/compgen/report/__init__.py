@@ -1,0 +1,1 @@
+"""Claims, verdicts, figures and the page. It reads finished outputs only and imports no domain."""

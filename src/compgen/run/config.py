@@ -53,5 +53,5 @@ class ReferenceConfig:
 class JobSelection:
     """The kind of job and its own configuration, before it is checked against the kind's schema."""
 
-    kind: str = "???"
+    kind: str = ""
     config: dict[str, Any] = field(default_factory=dict)

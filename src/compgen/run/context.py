@@ -67,7 +67,7 @@ class Checkpoint(Protocol):
     """A resumable state that survives a kill. Saving is atomic; there is one state at a time."""
 
     def load(self) -> dict[str, Any] | None:
-        """The last saved state (tensors on the CPU), or None on a fresh start."""
+        """The last saved state (tensors on the CPU), or None where there is none yet."""
 
     def save(self, state: Mapping[str, Any]) -> None:
         """Replace the saved state: nested dicts, lists, numbers, strings and tensors only."""

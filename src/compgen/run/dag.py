@@ -13,6 +13,7 @@ from typing import Any
 
 from compgen.errors import UserError
 from compgen.run.context import MANIFEST, FinishedJob, read_json
+from compgen.run.execute import name_inputs
 from compgen.run.fingerprint import job_closure
 from compgen.run.paths import JobPaths
 from compgen.run.staleness import in_words, stale_reasons
@@ -138,7 +139,7 @@ def _examine(run: Run, job: DagJob, upset: Sequence[str]) -> JobState:
         resumable = "begun and can be resumed" if paths.resume.is_file() else "not run yet"
         return JobState(job, "missing", resumable)
     seconds = float(finished.manifest["seconds"])
-    inputs = {Path(name).name: _content(run.out(name)) for name in job.inputs}
+    inputs = {name: _content(path) for name, path in name_inputs([run.out(name) for name in job.inputs]).items()}
     reasons = stale_reasons(finished, job.kind, run.values_of(job), job_closure(job.kind), inputs)
     if reasons:
         return JobState(job, "stale", in_words(reasons), seconds)

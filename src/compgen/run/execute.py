@@ -88,6 +88,20 @@ def execute(order: JobOrder) -> FinishedJob:
     return job
 
 
+def name_inputs(directories: Sequence[Path]) -> dict[str, Path]:
+    """Inputs by the names of their directories; of the form `parent/name` where two have the same name.
+
+    Raises:
+        UserError: two inputs cannot be told apart.
+    """
+    names = [directory.name for directory in directories]
+    if len(set(names)) != len(names):
+        names = [f"{directory.parent.name}/{directory.name}" for directory in directories]
+    if len(set(names)) != len(names):
+        raise UserError(f"inputs={names}: two inputs have the same name: rename one")
+    return dict(zip(names, directories, strict=True))
+
+
 def open_inputs(directories: Mapping[str, Path]) -> dict[str, FinishedJob]:
     """The finished jobs that a job reads.
 

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from compgen.errors import UserError
 from compgen.run.config import TrackerConfig
@@ -40,7 +40,7 @@ def mode() -> Mode:
         UserError: WANDB_MODE has another value.
     """
     value = os.environ.get("WANDB_MODE") or OFFLINE
-    if value not in (ONLINE, OFFLINE, DISABLED):
+    if value not in get_args(Mode):
         raise UserError(f"WANDB_MODE={value}: choose {ONLINE}, {OFFLINE} or {DISABLED}")
     return cast(Mode, value)
 

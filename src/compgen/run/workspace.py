@@ -20,7 +20,7 @@ from compgen.errors import UserError
 from compgen.run.context import HISTORY, MANIFEST, read_json
 from compgen.run.paths import JobPaths
 
-SECONDS_BETWEEN_CHECKPOINTS = 30.0
+SECONDS_BETWEEN_CHECKPOINTS = float(os.environ.get("COMPGEN_CHECKPOINT_SECONDS", "30"))
 MINIMUM_FREE_BYTES = 200_000_000
 
 
@@ -144,6 +144,7 @@ class TorchCheckpoint:
         """Keep the state in the job's partial directory."""
         self._paths = paths
         self._saved_at = time.monotonic()
+        self._started = False
 
     def due(self) -> bool:
         """Whether the last save (or the start) is long enough ago."""
@@ -159,7 +160,7 @@ class TorchCheckpoint:
         self._saved_at = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """The saved state, with the history cut back to that moment; a fresh start clears the history.
+        """The saved state, or None. The first call also cuts the history back to that moment, or clears it.
 
         Raises:
             UserError: the checkpoint cannot be read.
@@ -186,5 +187,6 @@ class TorchCheckpoint:
 
     def _cut_history(self, length: int) -> None:
         history = self._paths.partial / HISTORY
-        if history.exists():
+        if history.exists() and not self._started:
             os.truncate(history, length)
+        self._started = True

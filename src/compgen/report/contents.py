@@ -1,0 +1,51 @@
+"""The table of contents: the report's sections in order.
+
+Imported one by one, so that a changed section makes the report stale.
+"""
+
+from compgen.report.sections import (
+    charsub_authors,
+    charsub_autoregressive,
+    copying,
+    copying_causal,
+    theory,
+)
+from compgen.report.view import Section
+
+CONTENTS = (
+    Section(
+        "theory",
+        "Exact theory of logit composition",
+        "Theory",
+        theory.introduction,
+        theory.figures,
+    ),
+    Section(
+        "charsub_authors",
+        "Character substitution, the authors' protocol",
+        "Substitution: authors",
+        charsub_authors.introduction,
+        charsub_authors.figures,
+    ),
+    Section(
+        "charsub_autoregressive",
+        "Character substitution, autoregressive",
+        "Substitution: autoregressive",
+        charsub_autoregressive.introduction,
+        charsub_autoregressive.figures,
+    ),
+    Section(
+        "copying",
+        "Learning to copy: the two-layer transformer",
+        "Copying",
+        copying.introduction,
+        copying.figures,
+    ),
+    Section(
+        "copying_causal",
+        "Copying beyond the paper: what shifts, what causes",
+        "Copying: causes",
+        copying_causal.introduction,
+        copying_causal.figures,
+    ),
+)
