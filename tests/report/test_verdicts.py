@@ -134,7 +134,7 @@ def test_a_value_without_interval_says_so(
 ) -> None:
     verdict = judged(run_directory, job_writer, {"error": measurement_entry(0.0)}, AT_MOST)
     assert verdict.verdict == REPRODUCED
-    assert verdict.reason == "error is 0 (no interval), as the rule ≤ 0.05."
+    assert verdict.reason == "error is 0 (no interval), which meets the rule ≤ 0.05."
     assert verdict.as_dict()["interval"] is None
 
 

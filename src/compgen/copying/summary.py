@@ -19,6 +19,7 @@ SETS = ("id", "ood", "pool")
 EARLY_STEP, LATE_STEP = 2000, 4000
 """Between these steps the paper's second phase falls (dossier 1.6)."""
 RESAMPLES = 2000
+HALF = 0.5
 PROFILES = ("error_by_offset", "error_by_token")
 FIRST_OFFSETS, LATER_OFFSETS = slice(0, 1), slice(4, 10)
 
@@ -68,8 +69,9 @@ def summarize(jobs: Sequence[FinishedJob]) -> dict[str, Any]:
     measurements: dict[str, Any] = {}
     for job in jobs:
         measurements.update(job.metrics.get("measurements", {}))
+    learned = learned_at(arms.get("two-layer"))
     for arm in arms.values():
-        measurements.update(_final_measurements(arm))
+        measurements.update(_withheld_if_short(arm, learned, _final_measurements(arm)))
     if "two-layer" in arms:
         measurements.update(_transition_measurements(arms["two-layer"]))
     if "two-layer" in arms and "pool1000" in arms:
@@ -78,6 +80,24 @@ def summarize(jobs: Sequence[FinishedJob]) -> dict[str, Any]:
         "arms": {name: _describe(arm) for name, arm in arms.items()},
         "measurements": dict(sorted(measurements.items())),
     }
+
+
+def learned_at(reference: Arm | None) -> int | None:
+    """The first step at which the paper's model is right on more than half of the targets, in the mean over seeds."""
+    if reference is None:
+        return None
+    curves = _curves_over_seeds(reference)
+    steps = [step for step, error in zip(curves["step"], curves["ood_aligned"]["mean"], strict=True) if error < HALF]
+    return steps[0] if steps else None
+
+
+def _withheld_if_short(arm: Arm, learned: int | None, found: dict[str, Any]) -> dict[str, Any]:
+    """No verdict from a run that stops before the paper's model has learned: it says nothing about what could be."""
+    last = min(job.metrics["steps"] for job in arm.jobs)
+    if learned is None or last >= learned:
+        return found
+    note = f"this profile trains it for {last} steps, and the paper's model needs about {learned}: use PROFILE=paper"
+    return {name: {**entry, "value": None, "interval": None, "note": note} for name, entry in found.items()}
 
 
 def _final_measurements(arm: Arm) -> dict[str, Any]:

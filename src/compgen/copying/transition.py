@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from compgen.statistics import Interval, bootstrap_mean, bootstrap_statistic, paired_bootstrap, wilson
 
 FloatArray = NDArray[np.float64]
+FLAT = 1e-12
+"""A mean squared deviation below this is rounding: a flat curve has no change point."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def change_point(curve: Curve, grid: int = 400) -> ChangePoint:
         step=float(np.exp((axis[split] + axis[split + 1]) / 2)),
         before=float(values[: split + 1].mean()),
         after=float(values[split + 1 :].mean()),
-        explained=gain / deviation if deviation > 0 else 0.0,
+        explained=min(gain / deviation, 1.0) if deviation > FLAT * grid else 0.0,
     )
 
 

@@ -50,12 +50,16 @@ def describe(jobs: Sequence[FinishedJob], config: TransitionConfig) -> dict[str,
         "runs": runs,
         "held": held,
         "order": order_of_events({name: [run["events"][name] for run in runs] for name in runs[0]["events"]}),
-        "measurements": {
-            name: {"files": files, "seeds": seeds, **found}
-            for name, found in measured.items()
-            if found["value"] is not None
-        },
+        "measurements": {name: _complete(found, files, seeds) for name, found in measured.items()},
     }
+
+
+def _complete(found: Mapping[str, Any], files: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
+    """A measurement with its evidence, or why there is none."""
+    if found["value"] is not None:
+        return {"files": list(files), "seeds": list(seeds), **found}
+    note = "it did not happen in any of the runs that were made"
+    return {"files": list(files), "seeds": list(seeds), "note": note, **found}
 
 
 def _describe_run(job: FinishedJob, measures: Mapping[str, Any], config: TransitionConfig) -> dict[str, Any]:

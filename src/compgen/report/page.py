@@ -19,7 +19,15 @@ from compgen.report.claims import Claim
 from compgen.report.figure import Figure, RunTree, draw_svg, inline_svg, svg_width
 from compgen.report.provenance import provenance
 from compgen.report.verdicts import Verdict, count, judge, results
-from compgen.report.view import ClaimView, FileLink, Section, claim_view, files_of, verdict_views
+from compgen.report.view import (
+    ClaimView,
+    FileLink,
+    Section,
+    VerdictView,
+    claim_view,
+    files_of,
+    verdict_views,
+)
 
 FIGURES = "figures"
 LARGEST_INLINE_SVG = 400_000
@@ -74,6 +82,8 @@ class SectionView:
     introduction: list[str]
     figures: list[FigureView]
     claims: list[ClaimView]
+    tally: list[VerdictView]
+    """The verdicts that occur."""
 
 
 def write_report(run: RunTree, claims: Sequence[Claim], contents: Sequence[Section], directory: Path) -> dict[str, int]:
@@ -161,10 +171,20 @@ def _section_views(
     drawn: set[str] = set()
     views = []
     for section in contents:
-        own = [claim_view(verdict, run) for verdict in verdicts if owners[verdict.claim.id] == section.name]
+        own = [verdict for verdict in verdicts if owners[verdict.claim.id] == section.name]
         figures = [_figure_view(run, figure, directory, drawn) for figure in section.figures(run)]
         paragraphs = [" ".join(part.split()) for part in section.introduction().split("\n\n") if part.strip()]
-        views.append(SectionView(section.name, section.title, section.short, paragraphs, figures, own))
+        views.append(
+            SectionView(
+                section.name,
+                section.title,
+                section.short,
+                paragraphs,
+                figures,
+                [claim_view(verdict, run) for verdict in own],
+                [view for view in verdict_views(own) if view.count],
+            )
+        )
     return views
 
 

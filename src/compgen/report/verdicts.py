@@ -191,7 +191,7 @@ def _reason(condition: Condition, measured: Measurement, verdict: str) -> str:
         }[verdict]
         sentence = f"{value}, {spread} {relation}"
     else:
-        holds = "as the rule" if verdict == REPRODUCED else "against the rule"
+        holds = "which meets the rule" if verdict == REPRODUCED else "which violates the rule"
         sentence = f"{value} ({measured.method or 'no interval'}), {holds} {wanted}"
     note = f" ({measured.note.rstrip('.')})" if measured.note else ""
     return f"{sentence}{note}."

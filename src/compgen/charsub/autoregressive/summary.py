@@ -345,10 +345,15 @@ def _area_measurements(seeds: Seeds, curves: Mapping[str, Mapping[str, Sequence[
     found = {}
     for regime, features in curves.items():
         for feature, values in features.items():
-            if values:
-                found[f"auc_{feature}_{regime}"] = seeds.over_seeds(values)
-                pairs = zip(values, features["letters"], strict=True)
-                found[f"auc_{feature}_over_letters_{regime}"] = seeds.over_seeds([a - b for a, b in pairs])
+            if not values:
+                missing = {"value": None, "interval": None, "n": 0, "seeds": seeds.numbers, "files": seeds.files}
+                note = f"at no k do at least {FEWEST} strings fail and {FEWEST} succeed"
+                found[f"auc_{feature}_{regime}"] = {**missing, "note": note}
+                found[f"auc_{feature}_over_letters_{regime}"] = {**missing, "note": note}
+                continue
+            found[f"auc_{feature}_{regime}"] = seeds.over_seeds(values)
+            pairs = zip(values, features["letters"], strict=True)
+            found[f"auc_{feature}_over_letters_{regime}"] = seeds.over_seeds([a - b for a, b in pairs])
     return found
 
 

@@ -230,7 +230,8 @@ def _overlap(job: FinishedJob) -> Figure:
 def _areas(job: FinishedJob) -> Figure:
     measured: dict[str, Any] = job.metrics["measurements"]
     prefix = "auc_"
-    names = [name for name in measured if name.startswith(prefix) and "_over_letters_" not in name]
+    present = [name for name, found in measured.items() if found["value"] is not None]
+    names = [name for name in present if name.startswith(prefix) and "_over_letters_" not in name]
     regimes = [regime for regime in REGIMES if any(name.endswith(f"_{regime}") for name in names)]
     features = sorted({_feature(name, regimes) for name in names})
 
@@ -238,8 +239,9 @@ def _areas(job: FinishedJob) -> Figure:
         canvas, (axes,) = blank(height=3.8)
         for index, regime in enumerate(regimes):
             for row, feature in enumerate(features):
-                found = measured.get(f"{prefix}{feature}_{regime}")
-                if found:
+                name = f"{prefix}{feature}_{regime}"
+                if name in names:
+                    found = measured[name]
                     y = row + 0.22 * (index - 1)
                     axes.plot([_bound(found, "low"), _bound(found, "high")], [y, y], color=COLORS[index], linewidth=1.6)
                     label = REGIMES[regime] if row == 0 else None

@@ -214,8 +214,9 @@ def _pool_final(job: FinishedJob) -> Figure:
         canvas, (axes,) = blank(height=3.4)
         pools = _pools(job)
         for index, test_set in enumerate(("pool", "id", "ood")):
-            found = [job.metrics["measurements"][f"{test_set}_error_{name}"] for _, name in pools]
-            sizes = [size for size, _ in pools]
+            entries = {size: job.metrics["measurements"][f"{test_set}_error_{name}"] for size, name in pools}
+            judged = {size: entry for size, entry in entries.items() if entry["value"] is not None}
+            sizes, found = list(judged), list(judged.values())
             plot_band(
                 axes,
                 sizes,

@@ -209,7 +209,7 @@ def _order(job: FinishedJob) -> Figure:
         for row, name in enumerate(EVENTS):
             steps = [run["events"][name] for run in runs if run["events"][name] is not None]
             axes.plot(steps, [row] * len(steps), marker="o", linestyle="", color=COLORS[0], alpha=0.45)
-            if f"event_{name}" in measured and measured[f"event_{name}"]["interval"]:
+            if measured[f"event_{name}"]["interval"]:
                 found = measured[f"event_{name}"]
                 low, high = found["interval"]["low"], found["interval"]["high"]
                 axes.plot([low, high], [row, row], color=INK, linewidth=1.4)
