@@ -133,14 +133,15 @@ def _report_overrides(run: Run, states: Sequence[JobState]) -> list[str]:
         "job=report",
         profile,
         *_place(run, run.directory / "report"),
-        f"reference.digest={reference_digest(reference)}",
+        f"reference.digest={evidence_digest(reference, states)}",
         f"inputs=[{','.join(done)}]",
     ]
 
 
-def reference_digest(directory: Path) -> str:
-    """One digest for all claims."""
-    return mapping_digest({path.name: file_digest(path) for path in sorted(directory.glob("*.yaml"))})
+def evidence_digest(directory: Path, states: Sequence[JobState]) -> str:
+    """One digest for all claims and for how every job stands, which the report tells."""
+    claims = {path.name: file_digest(path) for path in sorted(directory.glob("*.yaml"))}
+    return mapping_digest({**claims, **{state.job.name: f"{state.state}: {state.reason}" for state in states}})
 
 
 def sync(directory: str) -> None:

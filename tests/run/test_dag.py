@@ -96,3 +96,13 @@ def test_a_failed_job_says_why(run: Run, order: Callable[..., JobOrder], job_mod
     with pytest.raises(RuntimeError):
         execute(order(1, out="run/e/a"))
     assert states(run)["e/a"] == ("failed", "RuntimeError: no luck")
+
+
+def test_a_damaged_manifest_makes_a_job_and_what_follows_stale(run: Run, order: Callable[..., JobOrder]) -> None:
+    a = execute(order(1, out="run/e/a"))
+    execute(order(2, out="run/e/b", inputs={"a": a.directory}))
+    path = a.directory / "manifest.json"
+    path.chmod(0o644)
+    path.write_text("{", encoding="utf-8")
+    assert states(run)["e/a"] == ("stale", "damaged: manifest.json cannot be read")
+    assert states(run)["e/b"][0] == "stale"

@@ -214,3 +214,33 @@ def test_inputs_are_seen_in_the_order_given(order: Order) -> None:
     sources = {name: execute(order(i, out=f"run/sum/{name}")).directory for i, name in enumerate("ba")}
     job = execute(order(5, out="run/sum/user", inputs=sources))
     assert list(FinishedJob(job.directory).manifest["inputs"]) == ["b", "a"]
+
+
+def test_a_place_that_holds_something_else_is_never_replaced(order: Order, tmp_path: Path) -> None:
+    precious = tmp_path / "run" / "sum" / "job" / "thesis.txt"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("years of work", encoding="utf-8")
+    for permission in ({}, {"force": True}, {"replace_stale": True}):
+        with pytest.raises(UserError, match="is no finished job"):
+            execute(order(1, **permission))
+    assert precious.read_text(encoding="utf-8") == "years of work"
+
+
+def damage_manifest(job: FinishedJob) -> None:
+    path = job.directory / "manifest.json"
+    path.chmod(0o644)
+    path.write_text('{"kind": "su', encoding="utf-8")
+
+
+def test_a_damaged_manifest_is_named_and_the_job_can_be_run_again(order: Order) -> None:
+    damage_manifest(execute(order(1)))
+    with pytest.raises(UserError, match="manifest.json cannot be read"):
+        execute(order(1))
+    assert execute(order(1, replace_stale=True)).metrics == {"sum": 1}
+
+
+def test_an_input_with_a_damaged_manifest_is_refused_in_one_line(order: Order) -> None:
+    source = execute(order(1, out="run/sum/source"))
+    damage_manifest(source)
+    with pytest.raises(UserError, match="manifest.json is damaged: delete"):
+        execute(order(2, out="run/sum/user", inputs={"source": source.directory}))

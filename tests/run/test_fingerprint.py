@@ -54,3 +54,13 @@ def test_canonical_json_ignores_the_order_of_keys_and_refuses_nan() -> None:
     assert canonical_json({"b": 1, "a": [1.5, "é"]}) == canonical_json({"a": [1.5, "é"], "b": 1})
     with pytest.raises(ValueError, match="JSON"):
         canonical_json({"a": float("nan")})
+
+
+def test_templates_beside_a_module_count_as_its_source(package: Path) -> None:
+    template = package / "compgen/science/templates/page.html"
+    template.parent.mkdir()
+    template.write_text("<p>", encoding="utf-8")
+    before = source_closure("compgen.jobs.work", package)
+    assert "science/templates/page.html" in before
+    template.write_text("<h1>", encoding="utf-8")
+    assert source_closure("compgen.jobs.work", package) != before

@@ -18,7 +18,7 @@ class ReportJobConfig:
     reference_directory: str = "data/reference"
     """Where the claims stand."""
     reference_digest: str = ""
-    """Digest of the claims files: a changed claim makes the report stale."""
+    """Digest of the claims and of how every job stands: a change of either makes the report stale."""
 
     def __post_init__(self) -> None:
         """Check what can be checked without reading a file."""

@@ -95,7 +95,7 @@ def draw_dag(jobs: Sequence[DagNode], path: Path) -> None:
     """Draw the DAG as SVG: inputs on the left, one lane for each experiment.
 
     Raises:
-        networkx.NetworkXUnfeasible: the jobs need each other in a circle.
+        networkx.NetworkXException: the jobs need each other in a circle.
     """
     graph = collapse(jobs)
     boxes = layout(graph)
@@ -133,7 +133,7 @@ def mermaid(jobs: Sequence[DagNode]) -> str:
 
 
 def collapse(jobs: Sequence[DagNode]) -> "nx.DiGraph[Family]":
-    """The graph of families, in the order in which their first jobs stand."""
+    """The graph of families in the order of their first jobs, without the edges that others imply."""
     members: dict[tuple[str, str], list[DagNode]] = {}
     for job in jobs:
         members.setdefault((re.sub(r"\d+", "#", job.name), job.kind), []).append(job)
@@ -146,7 +146,11 @@ def collapse(jobs: Sequence[DagNode]) -> "nx.DiGraph[Family]":
     for job in jobs:
         before = (family_of[name] for name in job.inputs if name in family_of)
         graph.add_edges_from((family, family_of[job.name]) for family in before)
-    return graph
+    reduced: nx.DiGraph[Family] = nx.transitive_reduction(graph)
+    shown: nx.DiGraph[Family] = nx.DiGraph()
+    shown.add_nodes_from(graph.nodes)
+    shown.add_edges_from(edge for edge in graph.edges if reduced.has_edge(*edge))
+    return shown
 
 
 def common_name(names: Sequence[str]) -> str:
@@ -171,8 +175,8 @@ def _series(texts: Sequence[str]) -> str:
 
 
 def layout(graph: "nx.DiGraph[Family]") -> dict[Family, Box]:
-    """Columns by the longest way from the sources, all boxes of a column equally wide; one lane an experiment."""
-    columns = [list(generation) for generation in nx.topological_generations(graph)]
+    """Columns by the longest way to a result, all boxes of a column equally wide; one lane an experiment."""
+    columns = [list(generation) for generation in nx.topological_generations(graph.reverse())][::-1]
     column_of = {family: place for place, column in enumerate(columns) for family in column}
     widths = [max(family.width for family in column) for column in columns]
     lefts = [sum(widths[:place]) + place * COLUMN_GAP for place in range(len(columns))]
@@ -189,13 +193,13 @@ def layout(graph: "nx.DiGraph[Family]") -> dict[Family, Box]:
 
 
 def _rows(graph: "nx.DiGraph[Family]", lane: Sequence[Family], column_of: dict[Family, int]) -> dict[Family, float]:
-    """The row of every family within its lane: columns are centred, and each follows the middle of its inputs."""
+    """The row of every family within its lane: columns are centred, each in the order of its users."""
     columns: dict[int, list[Family]] = {}
     for family in lane:
         columns.setdefault(column_of[family], []).append(family)
     tallest = max(len(column) for column in columns.values())
     rows: dict[Family, float] = {}
-    for _, column in sorted(columns.items()):
+    for _, column in sorted(columns.items(), reverse=True):
         middles = {family: _middle(graph, family, rows) for family in column}
         column.sort(key=middles.__getitem__)
         start = (tallest - len(column)) / 2
@@ -204,7 +208,7 @@ def _rows(graph: "nx.DiGraph[Family]", lane: Sequence[Family], column_of: dict[F
 
 
 def _middle(graph: "nx.DiGraph[Family]", family: Family, rows: dict[Family, float]) -> float:
-    known = [rows[before] for before in graph.predecessors(family) if before in rows]
+    known = [rows[after] for after in graph.successors(family) if after in rows]
     return sum(known) / len(known) if known else 0.0
 
 

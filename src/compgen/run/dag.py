@@ -15,6 +15,7 @@ from compgen.errors import UserError
 from compgen.run.context import MANIFEST, FinishedJob, read_json
 from compgen.run.execute import name_inputs
 from compgen.run.fingerprint import job_closure
+from compgen.run.manifest import readable
 from compgen.run.paths import JobPaths
 from compgen.run.staleness import in_words, stale_reasons
 from compgen.run.workspace import is_running
@@ -138,6 +139,8 @@ def _examine(run: Run, job: DagJob, upset: Sequence[str]) -> JobState:
             return JobState(job, "failed", str(read_json(paths.failure)["error"]))
         resumable = "begun and can be resumed" if paths.resume.is_file() else "not run yet"
         return JobState(job, "missing", resumable)
+    if not readable(finished):
+        return JobState(job, "stale", f"damaged: {MANIFEST} cannot be read")
     seconds = float(finished.manifest["seconds"])
     inputs = {name: _content(path) for name, path in name_inputs([run.out(name) for name in job.inputs]).items()}
     reasons = stale_reasons(finished, job.kind, run.values_of(job), job_closure(job.kind), inputs)
@@ -151,7 +154,8 @@ def _examine(run: Run, job: DagJob, upset: Sequence[str]) -> JobState:
 def _content(directory: Path) -> str:
     if not (directory / MANIFEST).is_file():
         return "missing"
-    return str(FinishedJob(directory).manifest["content"])
+    job = FinishedJob(directory)
+    return str(job.manifest["content"]) if readable(job) else "damaged"
 
 
 def stamp(run: Run, name: str) -> Path:

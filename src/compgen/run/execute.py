@@ -25,6 +25,7 @@ from compgen.run.manifest import (
     git_state,
     job_fingerprint,
     peak_memory_bytes,
+    readable,
 )
 from compgen.run.paths import JobPaths, check_writable_path, project_root
 from compgen.run.staleness import in_words, stale_reasons
@@ -113,6 +114,8 @@ def open_inputs(directories: Mapping[str, Path]) -> dict[str, FinishedJob]:
         if not (directory / MANIFEST).is_file():
             raise UserError(f"inputs={directory}: not a finished job (no {MANIFEST}): run that job first")
         inputs[name] = FinishedJob(directory.absolute())
+        if not readable(inputs[name]):
+            raise UserError(f"inputs={directory}: {MANIFEST} is damaged: delete the directory and run that job again")
     return inputs
 
 
@@ -129,10 +132,14 @@ def _usable_result(order: JobOrder, identity: Identity, paths: JobPaths) -> Fini
     Raises:
         UserError: a finished directory stands for something else and nobody allowed to replace it.
     """
-    if order.force or not (paths.final / MANIFEST).is_file():
+    if not (paths.final / MANIFEST).is_file():
+        _check_nothing_there(paths.final)
+        return None
+    if order.force:
         return None
     job = FinishedJob(paths.final)
-    reasons = stale_reasons(job, order.kind, order.values, identity.code, identity.inputs)
+    wanted = (order.kind, order.values, identity.code, identity.inputs)
+    reasons = stale_reasons(job, *wanted) if readable(job) else [f"damaged: {MANIFEST} cannot be read"]
     if not reasons:
         print(f"{job.name}: up to date", flush=True)
         return job
@@ -142,6 +149,12 @@ def _usable_result(order: JobOrder, identity: Identity, paths: JobPaths) -> Fini
         f"out={paths.final}: holds a finished job with other values ({in_words(reasons)}): "
         "choose another out, or force=true to replace it"
     )
+
+
+def _check_nothing_there(final: Path) -> None:
+    """Raise UserError where a directory or file that is no finished job would be replaced."""
+    if final.exists() and (not final.is_dir() or any(final.iterdir())):
+        raise UserError(f"out={final}: exists and is no finished job: choose another out, or remove it yourself")
 
 
 def _run(order: JobOrder, identity: Identity, inputs: Mapping[str, FinishedJob], paths: JobPaths) -> FinishedJob:

@@ -13,6 +13,8 @@ from pathlib import Path
 PACKAGE = "compgen"
 JOB_PACKAGE = "compgen.jobs"
 """Where the module of every kind of job lies."""
+TEMPLATES = "templates"
+"""Files in a folder of this name count as source of the modules beside it."""
 SOURCE_ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -54,8 +56,8 @@ def job_closure(kind: str) -> dict[str, str]:
 def source_closure(module: str, root: Path = SOURCE_ROOT) -> dict[str, str]:
     """Digests of the files of this package that `module` imports, directly or not, itself included.
 
-    Read from the import statements (those inside functions too), so nothing is executed. Keys are paths
-    relative to the package, for example `composition/rule.py`.
+    Read from the import statements (those inside functions too), so nothing is executed; templates beside a module
+    count with it. Keys are paths relative to the package, for example `composition/rule.py`.
     """
     found: dict[str, str] = {}
     waiting = [module]
@@ -68,7 +70,8 @@ def source_closure(module: str, root: Path = SOURCE_ROOT) -> dict[str, str]:
         path = _module_file(name, root)
         if path is None:
             continue
-        found[path.relative_to(root / PACKAGE).as_posix()] = file_digest(path)
+        for file in (path, *sorted((path.parent / TEMPLATES).glob("*"))):
+            found[file.relative_to(root / PACKAGE).as_posix()] = file_digest(file)
         waiting.extend(_imported_modules(path, name))
         waiting.append(name.rpartition(".")[0])
     return dict(sorted(found.items()))

@@ -59,6 +59,14 @@ def content_digest(artifacts: Mapping[str, Mapping[str, Any]]) -> str:
     return mapping_digest({name: entry["sha256"] for name, entry in artifacts.items()})
 
 
+def readable(job: FinishedJob) -> bool:
+    """Whether the manifest can be read; a damaged one makes the job as good as not run."""
+    try:
+        return "artifacts" in job.manifest
+    except ValueError:
+        return False
+
+
 def missing_or_resized(job: FinishedJob) -> str | None:
     """The first artifact that is absent or has another size than recorded; None when all are there. Fast."""
     for name, entry in job.manifest["artifacts"].items():
