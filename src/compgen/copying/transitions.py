@@ -1,6 +1,6 @@
 """The transition of every two-layer run: its step, width and order of events, and what holding a head does to it.
 
-The rules on single curves are in `transition.py`; here runs are read and put together.
+The rules on single curves are in `curves.py`; here runs are read and put together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 from compgen.copying.arms import arm_name
 from compgen.copying.causal_config import TransitionConfig
-from compgen.copying.transition import (
+from compgen.copying.curves import (
     Curve,
     Summary,
     change_point,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compgen.copying import transition
-from compgen.copying.transition import Curve
+from compgen.copying.curves import Curve
 
 STEPS = np.array([0, 1, 2, 4, 8, 16, 32, 64, 128, *range(200, 6001, 200)], dtype=float)
 
