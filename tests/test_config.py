@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compgen.config import JOBS, compose_root, resolve_job
+from compgen.config import JOBS, Composer, compose_root, resolve_job
 from compgen.errors import ConfigError
 from compgen.run.paths import project_root
 
@@ -68,3 +68,25 @@ def test_no_file_holds_a_registry_host_or_a_path_of_a_machine() -> None:
 
 def _tracked(directory: str) -> list[Path]:
     return [path for path in (ROOT / directory).rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["job=copying_train", "profile=smoke", "seed=3", "copying.train.steps=${copying.long_steps}"],
+        ["job=copying_train", "profile=laptop", "copying.train.steps=7", "copying.train.steps=9"],
+        ["job=charsub_train", "profile=laptop", "charsub.authors.seeds=[1,2]", "charsub.authors.start=finetuned"],
+        ["job=theory_exact", "profile=paper"],
+        ["job=copying_train", "copying=smoke"],
+    ],
+)
+def test_composing_for_a_plan_gives_what_hydra_gives(overrides: list[str]) -> None:
+    composer = Composer()
+    for _ in range(2):
+        assert composer.values(overrides) == resolve_job(compose_root(overrides)).values
+
+
+@pytest.mark.parametrize("override", ["copying.train.step=5", "copying.train.steps=many", "copying.train.steps=0"])
+def test_composing_for_a_plan_refuses_what_hydra_refuses(override: str) -> None:
+    with pytest.raises(ConfigError, match="copying.train.step"):
+        Composer().values(["job=copying_train", override])

@@ -3,18 +3,22 @@
 Covers composing, checking and resolving. What each value means is documented at its dataclass.
 """
 
+import copy
 import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException, HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
 from compgen.charsub.config import JOBS as CHARSUB_JOBS
@@ -31,6 +35,8 @@ from compgen.run.staleness import flatten
 
 NOISE = re.compile(r" (To append to your config use|Config search path:|full_key:|See https:).*")
 """What Hydra and OmegaConf add to a message and a user has no need of."""
+ROOT_VALUES = ("seed", "out", "inputs", "force")
+"""Keys without a dot that are values and not groups."""
 JOBS: dict[str, type] = {**THEORY_JOBS, **CHARSUB_JOBS, **COPYING_JOBS, **REPORT_JOBS}
 """The kinds of job and the schema of each one's configuration."""
 
@@ -65,6 +71,7 @@ class ResolvedJob:
     root: RootConfig
 
 
+@cache
 def register_schema() -> None:
     """Make the typed root known to Hydra, so that a misspelt key or a wrong type fails while composing."""
     ConfigStore.instance().store(name="root_schema", node=RootConfig)
@@ -91,6 +98,46 @@ def compose_root(overrides: Sequence[str]) -> DictConfig:
         raise ConfigError(explain(error)) from error
 
 
+class Composer:
+    """Composes many configurations that differ in values only, as those of a DAG do, several times faster.
+
+    Groups are composed once for every combination; the values are then set by the very function that Hydra's compose
+    uses for them. Overrides of other groups than job and profile take the long way.
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing composed."""
+        self._composed: dict[tuple[str, ...], DictConfig] = {}
+        self._parser = OverridesParser.create()
+
+    def values(self, overrides: Sequence[str]) -> dict[str, Any]:
+        """The plain values of the job's configuration, checked against its schema.
+
+        Raises:
+            ConfigError: an override is misspelt or has an impossible value.
+        """
+        root = self._compose(overrides)
+        try:
+            return _job_values(str(root.job.kind), OmegaConf.to_container(root.job.config, resolve=True))[1]
+        except OmegaConfBaseException as error:
+            raise ConfigError(explain(error)) from error
+
+    def _compose(self, overrides: Sequence[str]) -> DictConfig:
+        groups = tuple(override for override in overrides if override.startswith(("job=", "profile=")))
+        values = [override for override in overrides if override not in groups]
+        if any("." not in key and key not in ROOT_VALUES for key in (value.partition("=")[0] for value in values)):
+            return compose_root(overrides)
+        if groups not in self._composed:
+            self._composed[groups] = compose_root(groups)
+        root = copy.deepcopy(self._composed[groups])
+        try:
+            with flag_override(root, "struct", True):
+                ConfigLoaderImpl._apply_overrides_to_config(self._parser.parse_overrides(values), root)
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ConfigError(explain(error)) from error
+        return root
+
+
 def resolve_job(root: DictConfig) -> ResolvedJob:
     """Check a composed root config and the configuration of the job that it selects.
 
@@ -102,15 +149,20 @@ def resolve_job(root: DictConfig) -> ResolvedJob:
         assert isinstance(plain, dict)
         checked = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(RootConfig), _strip(plain)))
         assert isinstance(checked, RootConfig)
-        schema = _schema_of(checked.job.kind)
-        config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), checked.job.config))
+        config, values = _job_values(checked.job.kind, checked.job.config)
     except OmegaConfBaseException as error:
         raise ConfigError(explain(error)) from error
+    return ResolvedJob(checked.job.kind, config, values, checked)
+
+
+def _job_values(kind: str, given: Any) -> tuple[Any, dict[str, Any]]:
+    """A job's configuration as the dataclass of its kind, checked, and as plain values."""
+    config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(_schema_of(kind)), given))
     assert is_dataclass(config)
     assert not isinstance(config, type)
     values = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
     assert isinstance(values, dict)
-    return ResolvedJob(checked.job.kind, config, {str(key): value for key, value in values.items()}, checked)
+    return config, {str(key): value for key, value in values.items()}
 
 
 def _strip(plain: dict[Any, Any]) -> dict[Any, Any]:

@@ -6,12 +6,15 @@ nothing as soon as a file of conf/ or a schema changes, and is dropped then.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compgen.run.context import read_json
 from compgen.run.fingerprint import canonical_json, file_digest, mapping_digest, source_closure, text_digest
 from compgen.run.paths import project_root
 from compgen.run.workspace import write_json
+
+if TYPE_CHECKING:
+    from compgen.config import Composer
 
 
 class ConfigCache:
@@ -23,6 +26,7 @@ class ConfigCache:
         self._source = _source_digest()
         self._values: dict[str, dict[str, Any]] = {}
         self._changed = False
+        self._composer: Composer | None = None
         if path.is_file():
             try:
                 stored = read_json(path)
@@ -39,12 +43,10 @@ class ConfigCache:
         """
         key = text_digest(canonical_json(list(overrides)))
         if key not in self._values:
-            from compgen.config import (
-                compose_root,
-                resolve_job,
-            )  # only here: importing Hydra costs half a second
+            from compgen.config import Composer  # only here: importing Hydra costs half a second
 
-            self._values[key] = resolve_job(compose_root(overrides)).values
+            self._composer = self._composer or Composer()
+            self._values[key] = self._composer.values(overrides)
             self._changed = True
         return self._values[key]
 
