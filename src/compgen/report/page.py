@@ -152,7 +152,7 @@ def _summary(run: RunTree, verdicts: Sequence[Verdict]) -> str:
     counts = ", ".join(f"{number} {name}" for name, number in count(verdicts).items())
     return (
         f"A replication of two papers on compositional generalization ({'; '.join(papers)}). "
-        f"Of {len(verdicts)} claims, each with a rule fixed before the run: {counts}. Profile {run.profile}."
+        f"Of {len(verdicts)} claims, each with its rule: {counts}. Profile {run.profile}."
     )
 
 

@@ -27,7 +27,7 @@ from compgen.report.verdicts import (
 
 SIGNS = {REPRODUCED: "✓", NOT_REPRODUCED: "✗", INCONCLUSIVE: "≈", NOT_RUN: "○"}
 MEANINGS = {
-    REPRODUCED: "The whole interval of every condition lies within the rule, which was fixed before the run.",
+    REPRODUCED: "The whole interval of every condition lies within the claim's rule.",
     NOT_REPRODUCED: "The whole interval of at least one condition lies outside the rule. "
     "That is a finding; rules are never moved to fit a result.",
     INCONCLUSIVE: "An interval reaches across a bound of the rule: more seeds or samples would be needed to decide.",
