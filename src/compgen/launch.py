@@ -19,7 +19,7 @@ LAUNCHERS = {"submitit_local": "submitit", "submitit_slurm": "submitit", "ray": 
 def run_composed(root: DictConfig) -> str:
     """Run the job of a composed configuration; the task function of Hydra. Returns the finished directory."""
     resolved = resolve_job(root)
-    return str(run_resolved(resolved, command=manual_command(root)).directory)
+    return str(run_resolved(resolved, command=manual_command()).directory)
 
 
 def run_resolved(resolved: ResolvedJob, command: str, replace_stale: bool = False) -> FinishedJob:
@@ -43,13 +43,11 @@ def run_resolved(resolved: ResolvedJob, command: str, replace_stale: bool = Fals
     )
 
 
-def manual_command(root: DictConfig) -> str:
-    """The command line that repeats a job run by hand."""
+def manual_command() -> str:
+    """The command line that repeats the job that Hydra runs now; Hydra keeps its overrides in a global of its own."""
     from hydra.core.hydra_config import HydraConfig
 
-    del root  # Hydra keeps the overrides of the task in its own global configuration
-    overrides = list(HydraConfig.get().overrides.task)
-    return command_line(overrides)
+    return command_line(list(HydraConfig.get().overrides.task))
 
 
 def command_line(overrides: Sequence[str]) -> str:

@@ -122,7 +122,8 @@ def test_curves_and_profiles_are_means_over_runs_with_bands(jobs: list[FinishedJ
 
 
 def test_the_summary_is_plain_finite_json(jobs: list[FinishedJob]) -> None:
-    json.dumps(summarize(jobs), allow_nan=False)
+    summary = summarize(jobs)
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
 
 
 def test_every_figure_draws_and_those_of_absent_runs_are_left_out(jobs: list[FinishedJob], tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Verdicts from intervals, and reasons where there is no result."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,13 +130,24 @@ def test_a_measurement_without_value_gives_its_note(run_directory: Path, job_wri
     assert verdict.reason == "copying/summary did not measure error: pool 1000 is no part of this profile."
 
 
-def test_a_value_without_interval_says_so(
+def test_an_enumerated_value_needs_no_interval(
     run_directory: Path, job_writer: Callable[..., Path], measurement_entry: Entry
 ) -> None:
-    verdict = judged(run_directory, job_writer, {"error": measurement_entry(0.0)}, AT_MOST)
+    judged(run_directory, job_writer, {"error": measurement_entry(0.0)}, AT_MOST)
+    enumerated = replace(claim_of(AT_MOST), protocol="exact")
+    verdict = judge([enumerated], RunTree(run_directory.parent / "single"))[0]
     assert verdict.verdict == REPRODUCED
     assert verdict.reason == "error is 0 (no interval), which meets the rule ≤ 0.05."
     assert verdict.as_dict()["interval"] is None
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_one_run_decides_nothing_alone(
+    run_directory: Path, job_writer: Callable[..., Path], measurement_entry: Entry, value: float
+) -> None:
+    verdict = judged(run_directory, job_writer, {"error": measurement_entry(value)}, AT_MOST)
+    assert verdict.verdict == INCONCLUSIVE
+    assert verdict.reason.startswith(f"error is {value:g} in one run: its spread is unknown")
 
 
 def test_a_misspelt_measurement_names_the_nearest(

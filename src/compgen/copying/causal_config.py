@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from compgen.errors import require
 
 CLAMPS = ("free", "previous", "forbid")
-CORRUPTIONS = ("mean", "resample")
 OOD_LENGTH = 25
 """Segment length of the paper's out-of-distribution test (dossier 1.1)."""
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compgen.copying.arms import common_step
 from compgen.copying.causal_config import InterventionConfig
 from compgen.copying.config import trained_config
 from compgen.copying.errors import evaluate
@@ -46,16 +47,17 @@ def check_runs(jobs: Sequence[FinishedJob], config: InterventionConfig, progress
     """All interventions on every two-layer model, and the measurements for claims."""
     runs = {}
     chosen = [job for job in jobs if measurable(job)]
+    step = common_step([kept_steps(job) for job in chosen])
     for number, job in enumerate(chosen, start=1):
-        runs[job.name] = check_run(job, config)
+        runs[job.name] = check_run(job, step, config)
         progress(number, len(chosen))
-    return {"runs": runs, "measurements": measurements(runs, config.projection_ranks)}
+    return {"step": step, "runs": runs, "measurements": measurements(runs, config.projection_ranks)}
 
 
-def check_run(job: FinishedJob, config: InterventionConfig) -> dict[str, Any]:
-    """All interventions on one trained model."""
+def check_run(job: FinishedJob, step: int, config: InterventionConfig) -> dict[str, Any]:
+    """All interventions on one model after some steps."""
     trained = trained_config(job.config)
-    model = load_model(job, trained, kept_steps(job)[-1])
+    model = load_model(job, trained, step)
     source = Source(trained.data, None)
     test = source.draw_ood(config.sequences, torch_stream(config.seed, "test"))
     reference = source.draw_ood(config.sequences, torch_stream(config.seed, "reference"))

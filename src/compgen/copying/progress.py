@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compgen.copying.arms import arm_name
+from compgen.copying.arms import arm_name, common_step
 from compgen.copying.causal_config import MeasureConfig
 from compgen.copying.config import CopyingTrainConfig, trained_config
 from compgen.copying.interventions import FIRST, SECOND, record
@@ -26,6 +26,7 @@ from compgen.measures import (
     copy_queries,
     diagonal_score,
     duplicate_token_score,
+    gaussian_heads_null,
     induction_score,
     inner_match,
     match_null,
@@ -151,6 +152,9 @@ def measure_nulls(trained: CopyingTrainConfig, config: MeasureConfig) -> dict[st
         )
         for i in range(config.null_models)
     ]
+    gaussian = gaussian_heads_null(
+        trained.model.width, trained.model.width, config.null_draws, stream_seed(config.seed, "gaussian")
+    )
     null = match_null(trained.model.width, config.ranks, config.null_draws, numpy_stream(config.seed, "subspaces"))
     every = np.ones((len(batch), batch.tokens.shape[1]), dtype=bool)
     queries = copy_queries(batch.starts[:, 1], batch.lengths, batch.tokens.shape[1]).numpy()
@@ -161,6 +165,10 @@ def measure_nulls(trained: CopyingTrainConfig, config: MeasureConfig) -> dict[st
             "largest": [_quantiles(null.largest[:, rank].tolist()) for rank in range(config.ranks)],
             "rms": [_quantiles(null.rms[:, rank].tolist()) for rank in range(config.ranks)],
             "largest_draws": null.largest[:, config.rank - 1].tolist(),
+        },
+        "gaussian": {
+            "diagonal": _quantiles(gaussian.diagonal.tolist()),
+            "composition": _quantiles(gaussian.composition.tolist()),
         },
         "uniform": {
             "previous": uniform_attention_at_offset(1, every),
@@ -177,12 +185,15 @@ def _quantiles(values: Sequence[float]) -> dict[str, float]:
 def measurements(runs: dict[str, Any], nulls: dict[str, Any], rank: int) -> dict[str, Any]:
     """What the claims about progress refer to."""
     two_layer = {name: run for name, run in runs.items() if run["arm"] == TWO_LAYER}
+    last = common_step([run["step"] for run in two_layer.values()])
     found: dict[str, Any] = {}
     for name in MEASURES:
-        for when, index in (("initial", 0), ("final", -1)):
-            found[f"{name}_{when}"] = over_runs(two_layer, [run[name][index] for run in two_layer.values()])
+        for when, step in (("initial", 0), ("final", last)):
+            values = [run[name][run["step"].index(step)] for run in two_layer.values()]
+            found[f"{name}_{when}"] = {**over_runs(two_layer, values), "note": f"at step {step}"}
     draws = nulls["subspaces"]["largest_draws"]
-    significant = [upper_p_value(run["match_largest"][-1], draws) < SIGNIFICANT for run in two_layer.values()]
+    matches = [run["match_largest"][run["step"].index(last)] for run in two_layer.values()]
+    significant = [upper_p_value(match, draws) < SIGNIFICANT for match in matches]
     note = f"p < {SIGNIFICANT} against random subspaces at rank {rank}"
     found["match_largest_significant_share"] = {**over_runs(two_layer, list(map(float, significant))), "note": note}
     for name, run in runs.items():

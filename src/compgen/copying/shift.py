@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from compgen.copying.arms import common_step
 from compgen.copying.causal_config import OOD_LENGTH, ShiftConfig
 from compgen.copying.config import CopyingTrainConfig, DataConfig, trained_config
 from compgen.copying.errors import evaluate
@@ -31,13 +32,14 @@ Progress = Callable[[int, int], None]
 def measure_shifts(jobs: Sequence[FinishedJob], config: ShiftConfig, progress: Progress) -> dict[str, Any]:
     """Every condition on every two-layer model, summaries over seeds, and the measurements for claims."""
     chosen = [job for job in jobs if measurable(job)]
+    step = common_step([kept_steps(job) for job in chosen])
     sets = draw_conditions(trained_config(chosen[0].config).data, config)
     runs: dict[str, Any] = {}
     for number, job in enumerate(chosen, start=1):
-        runs[job.name] = _measure_run(job, sets, config)
+        runs[job.name] = _measure_run(job, step, sets, config)
         progress(number, len(chosen))
     conditions = {name: _over(runs, name) for name in next(iter(runs.values()))["errors"]}
-    return {"runs": runs, "conditions": conditions, "measurements": _measurements(runs, conditions)}
+    return {"step": step, "runs": runs, "conditions": conditions, "measurements": _measurements(runs, conditions)}
 
 
 def draw_conditions(data: DataConfig, config: ShiftConfig) -> dict[str, CopyBatch]:
@@ -71,9 +73,9 @@ def draw_conditions(data: DataConfig, config: ShiftConfig) -> dict[str, CopyBatc
 
 
 @torch.no_grad()
-def _measure_run(job: FinishedJob, sets: dict[str, CopyBatch], config: ShiftConfig) -> dict[str, Any]:
+def _measure_run(job: FinishedJob, step: int, sets: dict[str, CopyBatch], config: ShiftConfig) -> dict[str, Any]:
     trained = trained_config(job.config)
-    model = load_model(job, trained, kept_steps(job)[-1])
+    model = load_model(job, trained, step)
 
     def error(batch: CopyBatch, of: AttentionTransformer, copy: int = 1) -> float:
         return evaluate(predictor(of), batch, trained.data.vocabulary, copy).error("aligned")
@@ -81,13 +83,15 @@ def _measure_run(job: FinishedJob, sets: dict[str, CopyBatch], config: ShiftConf
     errors = {name: error(batch, model) for name, batch in sets.items() if name != "three_copies"}
     errors["second_copy"] = error(sets["three_copies"], model)
     errors["third_copy"] = error(sets["three_copies"], model, copy=2)
-    errors["fresh_tokens"] = error(sets["rare_tokens"], _with_fresh_tokens(job, trained, config))
+    errors["fresh_tokens"] = error(sets["rare_tokens"], _with_fresh_tokens(job, step, trained, config))
     return {"seed": trained.seed, "errors": errors}
 
 
-def _with_fresh_tokens(job: FinishedJob, trained: CopyingTrainConfig, config: ShiftConfig) -> AttentionTransformer:
+def _with_fresh_tokens(
+    job: FinishedJob, step: int, trained: CopyingTrainConfig, config: ShiftConfig
+) -> AttentionTransformer:
     """The model with embedding and unembedding of the rarest tokens drawn anew, as if they had never been trained."""
-    model = load_model(job, trained, kept_steps(job)[-1])
+    model = load_model(job, trained, step)
     seed = stream_seed(config.seed, "fresh", trained.seed)
     fresh = AttentionTransformer(trained.model, trained.data.vocabulary, seed)
     rows = slice(-config.rare_tokens, None)

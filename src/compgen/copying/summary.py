@@ -45,9 +45,22 @@ class Arm:
         """The evaluated rows of every run."""
         return [[row for row in job.history() if "evaluation/step" in row] for job in self.jobs]
 
+    @property
+    def last_step(self) -> int:
+        """The last step that all runs reached: seeds are compared there, however long some go on."""
+        return min(int(job.metrics["steps"]) for job in self.jobs)
+
+    @property
+    def ending_there(self) -> list[FinishedJob]:
+        """The runs whose last step that is, which have the large final evaluation at it."""
+        return [job for job in self.jobs if job.metrics["steps"] == self.last_step]
+
     def final(self, test_set: str, definition: str) -> list[float]:
-        """The error of every run after its last step."""
-        return [job.metrics["final"][test_set][definition]["value"] for job in self.jobs]
+        """The error of every run at the last common step: of the large test sets, if all runs end there."""
+        if len(self.ending_there) == len(self.jobs):
+            return [job.metrics["final"][test_set][definition]["value"] for job in self.jobs]
+        rows = [_row_at(curve, self.last_step) for curve in self.curves()]
+        return [row[f"evaluation/{test_set}_{definition}"] for row in rows]
 
     def has(self, test_set: str) -> bool:
         """Whether the runs were tested on a set."""
@@ -93,10 +106,10 @@ def learned_at(reference: Arm | None) -> int | None:
 
 def _withheld_if_short(arm: Arm, learned: int | None, found: dict[str, Any]) -> dict[str, Any]:
     """No verdict from a run that stops before the paper's model has learned: it says nothing about what could be."""
-    last = min(job.metrics["steps"] for job in arm.jobs)
-    if learned is None or last >= learned:
+    if learned is None or arm.last_step >= learned:
         return found
-    note = f"this profile trains it for {last} steps, and the paper's model needs about {learned}: use PROFILE=paper"
+    trained = f"this profile trains it for {arm.last_step} steps"
+    note = f"{trained}, and the paper's model needs about {learned}: use PROFILE=paper"
     return {name: {**entry, "value": None, "interval": None, "note": note} for name, entry in found.items()}
 
 
@@ -107,7 +120,10 @@ def _final_measurements(arm: Arm) -> dict[str, Any]:
     found[f"ood_floor_{name}"] = _difference(arm, arm.final("ood", "authors"), arm.final("ood", "aligned"))
     found[f"ood_minus_id_{name}"] = _difference(arm, arm.final("ood", "aligned"), arm.final("id", "aligned"))
     for words, offsets in (("first", FIRST_OFFSETS), ("later", LATER_OFFSETS)):
-        found[f"ood_error_{name}_{words}_offsets"] = _over_seeds(arm, [_offset_error(job, offsets) for job in arm.jobs])
+        ending = Arm(arm.name, tuple(arm.ending_there))
+        found[f"ood_error_{name}_{words}_offsets"] = _over_seeds(
+            ending, [_offset_error(j, offsets) for j in ending.jobs]
+        )
     return found
 
 
@@ -135,13 +151,12 @@ def _share(counts: FloatArray) -> float:
 
 
 def _over_seeds(arm: Arm, values: Sequence[float], note: str = "") -> dict[str, Any]:
-    steps = sorted({job.metrics["steps"] for job in arm.jobs})
     return {
         "value": float(np.mean(values)),
         "interval": bootstrap_mean(values).as_dict() if len(values) > 1 else None,
         "n": len(values),
         "seeds": arm.seeds,
-        "note": note or f"after {' or '.join(map(str, steps))} steps",
+        "note": note or f"at step {arm.last_step}",
         "files": arm.files,
     }
 

@@ -27,7 +27,4 @@ class ReportJobConfig:
         require(self.profile in PROFILES, "report.profile", self.profile, f"must be one of {', '.join(PROFILES)}")
 
 
-ReportConfig = ReportJobConfig
-"""The report has no settings beyond those of its job."""
-
 JOBS: dict[str, type] = {"report": ReportJobConfig}

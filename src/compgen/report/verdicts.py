@@ -23,6 +23,8 @@ NOT_RUN = "not run"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN)
 WEIGHT = (NOT_REPRODUCED, NOT_RUN, INCONCLUSIVE, REPRODUCED)
 """Of several conditions the verdict that comes first here is the claim's."""
+EXACT = "exact"
+"""The protocol of enumerations, whose values have no spread; every other value needs an interval for a verdict."""
 SMOKE = "smoke run, not evidence: "
 DEFAULT_PROFILE = "laptop"
 
@@ -166,6 +168,9 @@ def _judge_condition(claim: Claim, condition: Condition, metrics: Mapping[str, A
         note = entry.get("note") or "it gives no reason"
         return Judgement(condition, NOT_RUN, f"{claim.source} did not measure {name}: {note.rstrip('.')}.", None)
     measured = read_measurement(f"{claim.source}: {name}", entry)
+    if not measured.method and claim.protocol != EXACT:
+        shown = f"{name} is {number(measured.value)} in one run: its spread is unknown, so it decides nothing alone"
+        return Judgement(condition, INCONCLUSIVE, f"{shown} (rule {condition.in_words}).", measured)
     verdict = compare(condition, measured)
     return Judgement(condition, verdict, _reason(condition, measured, verdict), measured)
 

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from markupsafe import Markup
 
@@ -241,8 +240,3 @@ def strip(condition: Condition, measured: Measurement, theirs: float | None) -> 
 def files_of(run: RunTree, files: Sequence[str]) -> list[FileLink]:
     """Links to some files of the run tree."""
     return [file_link(run, file) for file in files]
-
-
-def relative_to_report(path: Path, run: RunTree) -> str:
-    """The address of something in the run tree, seen from the report's directory."""
-    return f"../{path.relative_to(run.directory).as_posix()}"

@@ -6,7 +6,7 @@ Covers what "changed in content" means. Time stamps never take part.
 import ast
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -41,11 +41,6 @@ def file_digest(path: Path) -> str:
 def mapping_digest(mapping: Mapping[str, str]) -> str:
     """One digest for a mapping of names to digests."""
     return text_digest(canonical_json(dict(mapping)))
-
-
-def directory_digest(paths: Iterable[Path], root: Path) -> str:
-    """One digest for the names (relative to `root`) and contents of some files."""
-    return mapping_digest({path.relative_to(root).as_posix(): file_digest(path) for path in paths})
 
 
 def job_closure(kind: str) -> dict[str, str]:

@@ -98,6 +98,9 @@ def _measure_panels(job: FinishedJob, runs: Sequence[tuple[str, dict[str, Any]]]
     labels = list(dict.fromkeys(label for label, _ in runs))
     for panel, (name, title) in zip(panels, MEASURES.items(), strict=True):
         _null_band(panel, job.metrics["nulls"]["initialized"][name], "at initialization (95 %)")
+        gaussian = job.metrics["nulls"]["gaussian"].get(name, {})
+        for bound in gaussian.keys() & {"low", "high"}:
+            panel.axhline(gaussian[bound], color=MUTED, linewidth=0.8, linestyle=":")
         for number, (label, run) in enumerate(runs):
             first = label not in [before for before, _ in runs[:number]]
             index = labels.index(label) if len(labels) > 1 else 0
@@ -117,7 +120,8 @@ def _progress(job: FinishedJob) -> Figure:
         "copying-progress",
         "Progress measures through training, one line a seed, with their nulls",
         f"Two-layer models, {len(runs)} seeds; attention on out-of-distribution sequences, weights of layer-2 W_QK and "
-        "layer-1 W_OV. Grey: 95 % range of freshly initialized models; a measure inside it says nothing.",
+        "layer-1 W_OV. Grey: 95 % range of freshly initialized models; dotted: that of Gaussian random heads, for the "
+        "measures of weights that have one. A measure inside its null says nothing.",
         lambda: _measure_panels(job, [("two layers, one line a seed", run) for run in runs]),
         (f"{PROGRESS}/metrics.json",),
     )
