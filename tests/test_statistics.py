@@ -14,6 +14,7 @@ from compgen.statistics import (
     area_under_curve_interval,
     bootstrap_mean,
     bootstrap_statistic,
+    borrowed_spread,
     clopper_pearson,
     cluster_bootstrap_mean,
     mcnemar,
@@ -224,3 +225,16 @@ def test_the_bootstrap_interval_lies_within_the_data(values: list[float]) -> Non
     interval = bootstrap_mean(values, resamples=200)
     slack = 1e-9 * max(1.0, *map(abs, values))
     assert min(values) - slack <= interval.low <= interval.high <= max(values) + slack
+
+
+def test_one_draw_with_a_borrowed_spread_covers_the_mean_as_often_as_stated() -> None:
+    generator = np.random.default_rng(0)
+    draws = generator.normal(3.0, 2.0, (4000, 9))
+    intervals = [borrowed_spread(row[0], row[1:]) for row in draws]
+    covered = np.mean([interval.low <= 3.0 <= interval.high for interval in intervals])
+    assert covered == pytest.approx(0.95, abs=0.01)
+
+
+def test_a_spread_is_not_borrowed_from_one_draw() -> None:
+    with pytest.raises(ValueError, match="1 comparable draws"):
+        borrowed_spread(0.5, [0.4])

@@ -1,8 +1,8 @@
 """Intervals and paired tests for the numbers that the pipeline reports.
 
 Covers proportions (Wilson, Clopper-Pearson), percentile bootstraps over independent units, over pairs and
-over units within seeds, the exact McNemar test, and the area under the ROC curve. It does not decide about
-claims (see `compgen.report.verdicts`) and knows nothing of models or files.
+over units within seeds, one draw with a borrowed spread, the exact McNemar test, and the area under the ROC
+curve. It does not decide about claims (see `compgen.report.verdicts`) and knows nothing of models or files.
 
 Every function is deterministic: the random stream of a bootstrap comes from its `seed` argument only.
 """
@@ -72,6 +72,22 @@ def bootstrap_mean(values: ArrayLike, seed: int = 0, resamples: int = RESAMPLES,
         return _single(float(sample[0]))
     means = _resampled_means(sample, resamples, np.random.default_rng(seed))
     return _percentile(means, confidence, f"percentile bootstrap over {sample.size} values")
+
+
+def borrowed_spread(value: float, comparable: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Interval of a mean of which one draw is known, its standard deviation that of a comparable population.
+
+    Exact for normal draws of equal variance: value ± t(n - 1) · s, with s over the n comparable draws.
+
+    Raises:
+        ValueError: there are fewer than two comparable draws.
+    """
+    sample = _vector(comparable)
+    if len(sample) < 2:
+        raise ValueError(f"{len(sample)} comparable draws: a spread needs two or more")
+    reach = float(stats.t.ppf((1 + confidence) / 2, len(sample) - 1) * sample.std(ddof=1))
+    method = f"one draw, spread of {len(sample)} comparable draws (t), {_percent(confidence)}"
+    return Interval(value - reach, value + reach, method)
 
 
 def bootstrap_statistic(

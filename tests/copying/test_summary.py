@@ -64,7 +64,7 @@ def write_run(root: Path, name: str, seed: int, ood: list[float], sets: tuple[st
 def jobs(tmp_path: Path) -> list[FinishedJob]:
     return [
         *(write_run(tmp_path, "two-layer", seed, ood) for seed, ood in OOD.items()),
-        write_run(tmp_path, "one-layer", 0, [0.98] * 6),
+        write_run(tmp_path, "one-layer", 0, [0.95] * 6),
         write_run(tmp_path, "pool1000", 0, [0.98, 0.98, 0.9, 0.5, 0.1, 0.03], ("id", "ood", "pool")),
     ]
 
@@ -88,8 +88,19 @@ def test_measurements_are_means_over_seeds_with_intervals_that_hold_them(jobs: l
             assert entry["interval"]["high"] >= entry["value"] - 1e-12, name
 
 
-def test_a_single_run_has_an_interval_over_its_test_sequences_and_says_so(jobs: list[FinishedJob]) -> None:
-    entry = summarize(jobs)["measurements"]["pool_error_pool1000"]
+def test_a_single_run_borrows_the_spread_of_the_reference_seeds_at_its_step(jobs: list[FinishedJob]) -> None:
+    entry = summarize(jobs)["measurements"]["ood_error_pool1000"]
+    reach = 12.706 * np.std([0.04, 0.06], ddof=1)  # t with one degree of freedom, from a table
+    assert entry["interval"]["low"] == 0.0
+    assert entry["interval"]["high"] == pytest.approx(0.03 + reach, rel=1e-4)
+    assert "one seed" in entry["note"]
+    assert "copying/train-two-layer-seed1/metrics.json" in entry["files"]
+
+
+def test_a_single_run_without_reference_has_an_interval_over_its_test_sequences_and_says_so(
+    jobs: list[FinishedJob],
+) -> None:
+    entry = summarize(jobs[3:])["measurements"]["pool_error_pool1000"]
     assert entry["n"] == SEQUENCES
     assert "one seed" in entry["interval"]["method"]
     assert "does not hold the spread over seeds" in entry["note"]

@@ -13,7 +13,7 @@ import numpy as np
 from compgen.copying.arms import arm_name
 from compgen.copying.results import load_counts
 from compgen.run.context import FinishedJob
-from compgen.statistics import FloatArray, bootstrap_mean, bootstrap_statistic, paired_bootstrap
+from compgen.statistics import FloatArray, bootstrap_mean, bootstrap_statistic, borrowed_spread, paired_bootstrap
 
 SETS = ("id", "ood", "pool")
 EARLY_STEP, LATE_STEP = 2000, 4000
@@ -59,8 +59,7 @@ class Arm:
         """The error of every run at the last common step: of the large test sets, if all runs end there."""
         if len(self.ending_there) == len(self.jobs):
             return [job.metrics["final"][test_set][definition]["value"] for job in self.jobs]
-        rows = [_row_at(curve, self.last_step) for curve in self.curves()]
-        return [row[f"evaluation/{test_set}_{definition}"] for row in rows]
+        return _errors_at(self, self.last_step, test_set, definition)
 
     def has(self, test_set: str) -> bool:
         """Whether the runs were tested on a set."""
@@ -82,9 +81,10 @@ def summarize(jobs: Sequence[FinishedJob]) -> dict[str, Any]:
     measurements: dict[str, Any] = {}
     for job in jobs:
         measurements.update(job.metrics.get("measurements", {}))
-    learned = learned_at(arms.get("two-layer"))
+    reference = arms.get("two-layer")
+    learned = learned_at(reference)
     for arm in arms.values():
-        measurements.update(_withheld_if_short(arm, learned, _final_measurements(arm)))
+        measurements.update(_withheld_if_short(arm, learned, _final_measurements(arm, reference)))
     if "two-layer" in arms:
         measurements.update(_transition_measurements(arms["two-layer"]))
     if "two-layer" in arms and "pool1000" in arms:
@@ -113,10 +113,11 @@ def _withheld_if_short(arm: Arm, learned: int | None, found: dict[str, Any]) -> 
     return {name: {**entry, "value": None, "interval": None, "note": note} for name, entry in found.items()}
 
 
-def _final_measurements(arm: Arm) -> dict[str, Any]:
+def _final_measurements(arm: Arm, reference: Arm | None) -> dict[str, Any]:
     name = arm.name.replace("-", "_")
-    found = {f"{test_set}_error_{name}": _final(arm, test_set, "aligned") for test_set in SETS if arm.has(test_set)}
-    found[f"ood_error_{name}_authors"] = _final(arm, "ood", "authors")
+    measured = [test_set for test_set in SETS if arm.has(test_set)]
+    found = {f"{test_set}_error_{name}": _final(arm, test_set, "aligned", reference) for test_set in measured}
+    found[f"ood_error_{name}_authors"] = _final(arm, "ood", "authors", reference)
     found[f"ood_floor_{name}"] = _difference(arm, arm.final("ood", "authors"), arm.final("ood", "aligned"))
     found[f"ood_minus_id_{name}"] = _difference(arm, arm.final("ood", "aligned"), arm.final("id", "aligned"))
     for words, offsets in (("first", FIRST_OFFSETS), ("later", LATER_OFFSETS)):
@@ -127,22 +128,32 @@ def _final_measurements(arm: Arm) -> dict[str, Any]:
     return found
 
 
-def _final(arm: Arm, test_set: str, definition: str) -> dict[str, Any]:
-    """The mean over runs; the interval is over seeds, or over test sequences where there is one run."""
+def _final(arm: Arm, test_set: str, definition: str, reference: Arm | None) -> dict[str, Any]:
+    """The mean over runs with its interval over seeds; one run borrows the spread of the reference's seeds.
+
+    Without a reference of several seeds the interval of one run is over its test sequences alone, and says so.
+    """
     values = arm.final(test_set, definition)
     if len(values) > 1:
         return _over_seeds(arm, values)
     (job,) = arm.jobs
     wrong, judged = load_counts(job.directory, test_set, definition)
-    interval = bootstrap_statistic(np.stack([wrong.numpy(), judged.numpy()], 1), _share, resamples=RESAMPLES)
-    return {
-        "value": values[0],
-        "interval": {**interval.as_dict(), "method": f"{interval.method} (test sequences, one seed)"},
-        "n": len(wrong),
-        "seeds": arm.seeds,
-        "note": f"after {job.metrics['steps']} steps; the interval does not hold the spread over seeds",
-        "files": arm.files,
-    }
+    found = {"value": values[0], "n": len(wrong), "seeds": arm.seeds, "files": arm.files}
+    if reference is not None and len(reference.jobs) > 1:
+        kind = test_set if reference.has(test_set) else "id"
+        spread = borrowed_spread(values[0], _errors_at(reference, arm.last_step, kind, definition))
+        interval = {"low": max(spread.low, 0.0), "high": min(spread.high, 1.0), "method": spread.method}
+        note = f"after {arm.last_step} steps, one seed; spread over seeds as that of the {reference.name} model there"
+        return {**found, "interval": interval, "note": note, "files": [*arm.files, *reference.files]}
+    sequences = bootstrap_statistic(np.stack([wrong.numpy(), judged.numpy()], 1), _share, resamples=RESAMPLES)
+    method = f"{sequences.method} (test sequences, one seed)"
+    note = f"after {arm.last_step} steps; the interval does not hold the spread over seeds"
+    return {**found, "interval": {**sequences.as_dict(), "method": method}, "note": note}
+
+
+def _errors_at(arm: Arm, step: int, test_set: str, definition: str) -> list[float]:
+    """The error of every run at a step of its training."""
+    return [_row_at(curve, step)[f"evaluation/{test_set}_{definition}"] for curve in arm.curves()]
 
 
 def _share(counts: FloatArray) -> float:
@@ -176,10 +187,9 @@ def _offset_error(job: FinishedJob, offsets: slice) -> float:
 def _transition_measurements(arm: Arm) -> dict[str, Any]:
     found = {}
     for step in (EARLY_STEP, LATE_STEP):
-        rows = [_row_at(curve, step) for curve in arm.curves()]
-        note = f"at step {int(rows[0]['evaluation/step'])}"
+        note = f"at step {int(_row_at(arm.curves()[0], step)['evaluation/step'])}"
         for test_set in ("id", "ood"):
-            values = [row[f"evaluation/{test_set}_aligned"] for row in rows]
+            values = _errors_at(arm, step, test_set, "aligned")
             found[f"{test_set}_error_two_layer_step{step}"] = _over_seeds(arm, values, note)
     return found
 
