@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compgen.composition.diagnostics import diagnose
-from compgen.composition.options import Combination, CompositionRule, EndOfSequence, Remedy
+from compgen.composition.options import Combination, CompositionRule, EndOfSequence, Remedy, Weighting
 from compgen.composition.rule import compose, divergence, log_normalizer
 from compgen.errors import ConfigError
 
@@ -164,6 +164,9 @@ def test_half_precision_is_combined_in_single() -> None:
         {"coefficients": (1.0, math.nan)},
         {"combination": Combination.mixture, "remedy": Remedy.kl_gate},
         {"combination": Combination.mixture, "coefficients": (1.0,)},
+        {"combination": Combination.mixture, "weighting": Weighting.sigmoid},
+        {"nucleus": 1.0},
+        {"kl_scale": 0.0},
         {"combination": Combination.mean_log_probability, "end_of_sequence": EndOfSequence.max},
     ],
 )
@@ -207,6 +210,32 @@ def test_the_gate_is_normalized_where_the_dominant_expert_is_all_but_sure_to_sto
     assert float(gated.logsumexp(-1)) == pytest.approx(0, abs=1e-14)
     content = experts[0].log_softmax(-1)[:3].logsumexp(-1)
     assert float(gated[:3].logsumexp(-1)) == pytest.approx(float(content), abs=1e-12)
+
+
+def test_the_base_nucleus_keeps_the_fewest_most_probable_tokens_that_reach_its_mass() -> None:
+    base = torch.tensor([0.1, 0.55, 0.05, 0.3], dtype=torch.float64).log()
+    expert = torch.tensor([[0.7, 0.1, 0.1, 0.1]], dtype=torch.float64).log()
+    for mass, kept in ((0.5, {1}), (0.6, {1, 3}), (0.9, {0, 1, 3})):
+        composed = compose(base, expert, CompositionRule(remedy=Remedy.base_nucleus, nucleus=mass))
+        assert {token for token in range(4) if composed[token] > -torch.inf} == kept
+        proportions = expert[0][sorted(kept)].softmax(-1)
+        torch.testing.assert_close(composed[sorted(kept)].exp(), proportions)
+
+
+@pytest.mark.parametrize("weighting", [Weighting.sigmoid, Weighting.softmax])
+def test_adaptive_weights_follow_the_divergence_of_each_expert_at_each_token(weighting: Weighting) -> None:
+    base, experts = random_logits(1, 3, 5), random_logits(2, 2, 3, 5)
+    composed = compose(base, experts, CompositionRule(weighting=weighting, kl_threshold=0.3, kl_scale=0.7))
+    for row in range(3):
+        p = [values[row].softmax(-1).tolist() for values in (base, *experts)]
+        said = [sum(e * math.log(e / b) for e, b in zip(expert, p[0], strict=True)) for expert in p[1:]]
+        weights = [1 / (1 + math.exp(-(kl - 0.3) / 0.7)) for kl in said]
+        if weighting is Weighting.softmax:
+            weights = [math.exp(kl / 0.7) / sum(math.exp(other / 0.7) for other in said) for kl in said]
+        scores = [
+            b * math.prod((e[v] / b) ** w for e, w in zip(p[1:], weights, strict=True)) for v, b in enumerate(p[0])
+        ]
+        assert composed[row].exp().tolist() == pytest.approx([score / sum(scores) for score in scores])
 
 
 @pytest.mark.parametrize("policy", [EndOfSequence.base, EndOfSequence.mean, EndOfSequence.max])

@@ -35,6 +35,19 @@ class Remedy(StrEnum):
     """An expert's log-ratio counts only on tokens to which it or the base gives at least `tail_probability`."""
     largest_delta = "largest_delta"
     """Per token only the one log-ratio of largest magnitude counts."""
+    base_nucleus = "base_nucleus"
+    """Only tokens of the base's nucleus: the fewest whose probabilities reach `nucleus` (the filter of DExperts)."""
+
+
+class Weighting(StrEnum):
+    """How an expert's weight follows what it says at a token."""
+
+    fixed = "fixed"
+    """The coefficient alone."""
+    sigmoid = "sigmoid"
+    """The coefficient times σ((KL(p_i‖p_b) − `kl_threshold`) / `kl_scale`): a soft gate."""
+    softmax = "softmax"
+    """The coefficient times softmax_i(KL(p_i‖p_b) / `kl_scale`): the experts share one unit of weight."""
 
 
 class EndOfSequence(StrEnum):
@@ -65,6 +78,10 @@ class CompositionRule:
     plausibility: float = 0.01
     kl_threshold: float = 0.1
     tail_probability: float = 1e-3
+    nucleus: float = 0.9
+    weighting: Weighting = Weighting.fixed
+    kl_scale: float = 0.05
+    """Nats over which an adaptive weight changes."""
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -72,10 +89,11 @@ class CompositionRule:
         Raises:
             ConfigError: a threshold is out of range, or an option does not belong to the combination.
         """
-        for name in ("plausibility", "tail_probability"):
+        for name in ("plausibility", "tail_probability", "nucleus"):
             value = getattr(self, name)
             require(0 < value < 1, f"composition.{name}", value, "must lie between 0 and 1")
         require(self.kl_threshold >= 0, "composition.kl_threshold", self.kl_threshold, "must not be negative")
+        require(self.kl_scale > 0, "composition.kl_scale", self.kl_scale, "must be positive")
         weights = self.coefficients or ()
         finite = all(math.isfinite(weight) for weight in weights)
         require(finite, "composition.coefficients", self.coefficients, "must be finite")
@@ -87,6 +105,7 @@ class CompositionRule:
             "weights belong to combination=product only",
         )
         ratios = self.combination in (Combination.product, Combination.uniform)
-        for name, neutral in (("remedy", Remedy.none), ("end_of_sequence", EndOfSequence.sum)):
+        neutrals = {"remedy": Remedy.none, "end_of_sequence": EndOfSequence.sum, "weighting": Weighting.fixed}
+        for name, neutral in neutrals.items():
             value = getattr(self, name)
             require(ratios or value is neutral, f"composition.{name}", value.value, "needs combination=product")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from compgen.composition.options import Combination, CompositionRule, EndOfSequence, Remedy
+from compgen.composition.options import Combination, CompositionRule, EndOfSequence, Remedy, Weighting
 
 
 def compose(base: Tensor, experts: Tensor, rule: CompositionRule, end_of_sequence_tokens: Sequence[int] = ()) -> Tensor:
@@ -74,6 +74,7 @@ def divergence(experts: Tensor, base: Tensor) -> Tensor:
 def _is_single_expert(experts: Tensor, rule: CompositionRule) -> bool:
     """Whether the product is one expert's own distribution, which must then come out bit for bit."""
     plain = rule.remedy is Remedy.none and rule.end_of_sequence is EndOfSequence.sum
+    plain = plain and rule.weighting is Weighting.fixed
     return experts.shape[0] == 1 and plain and (rule.coefficients is None or rule.coefficients[0] == 1)
 
 
@@ -87,6 +88,8 @@ def _product(base: Tensor, experts: Tensor, rule: CompositionRule, end_tokens: S
         scores = scores.index_copy(-1, ends, _end_scores(base, ratios, policy, ends))
     if rule.remedy is Remedy.plausibility_mask:
         scores = scores.masked_fill(~_plausible(base, experts, rule.plausibility), -torch.inf)
+    elif rule.remedy is Remedy.base_nucleus:
+        scores = scores.masked_fill(~_nucleus(base, rule.nucleus), -torch.inf)
     if policy is EndOfSequence.gate:
         return _gate_end(scores, experts, base, ends)
     return scores.log_softmax(-1)
@@ -100,11 +103,21 @@ def _weighted_ratios(base: Tensor, experts: Tensor, rule: CompositionRule) -> Te
     elif rule.coefficients is not None:
         weights = torch.tensor(rule.coefficients, dtype=base.dtype, device=base.device)
         ratios = ratios * weights.view(-1, *[1] * base.dim())
+    if rule.weighting is not Weighting.fixed:
+        ratios = ratios * _adaptive_weights(base, experts, rule)[..., None]
     if rule.remedy is Remedy.kl_gate:
         ratios = ratios * (divergence(experts, base) > rule.kl_threshold)[..., None]
     elif rule.remedy is Remedy.tail_clip:
         ratios = ratios * (torch.maximum(experts, base) >= math.log(rule.tail_probability))
     return ratios
+
+
+def _adaptive_weights(base: Tensor, experts: Tensor, rule: CompositionRule) -> Tensor:
+    """One weight an expert and token, (expert, ...), from how much the expert says there."""
+    said = divergence(experts, base)
+    if rule.weighting is Weighting.softmax:
+        return (said / rule.kl_scale).softmax(0)
+    return ((said - rule.kl_threshold) / rule.kl_scale).sigmoid()
 
 
 def _largest(ratios: Tensor) -> Tensor:
@@ -115,6 +128,13 @@ def _plausible(base: Tensor, experts: Tensor, share: float) -> Tensor:
     """Whether some component gives a token at least `share` of its own largest probability, (..., vocabulary)."""
     components = torch.cat((base[None], experts))
     return (components >= components.amax(-1, keepdim=True) + math.log(share)).any(0)
+
+
+def _nucleus(base: Tensor, mass: float) -> Tensor:
+    """The fewest most probable tokens of the base that together have at least `mass`, (..., vocabulary)."""
+    ordered, order = base.sort(-1, descending=True, stable=True)
+    before = ordered.exp().cumsum(-1) - ordered.exp()
+    return torch.zeros_like(before, dtype=torch.bool).scatter(-1, order, before < mass)
 
 
 def _end_scores(base: Tensor, ratios: Tensor, policy: EndOfSequence, ends: Tensor) -> Tensor:

@@ -1,0 +1,1 @@
+"""Posing benchmarks to language models, decoding, and scoring, all under a named protocol."""
