@@ -132,7 +132,7 @@ def _plausible(base: Tensor, experts: Tensor, share: float) -> Tensor:
 
 def _nucleus(base: Tensor, mass: float) -> Tensor:
     """The fewest most probable tokens of the base that together have at least `mass`, (..., vocabulary)."""
-    ordered, order = base.sort(-1, descending=True, stable=True)
+    ordered, order = torch.sort(base, dim=-1, descending=True, stable=True)
     before = ordered.exp().cumsum(-1) - ordered.exp()
     return torch.zeros_like(before, dtype=torch.bool).scatter(-1, order, before < mass)
 
