@@ -47,7 +47,7 @@ job = $(eval JOBS += $(1))$(eval $(STATE)/$(1).done: $(patsubst %,$(STATE)/%.don
 
 JOBS :=
 # Long jobs first, so that two at a time end together; a summary comes after the jobs that it gathers.
-include $(addprefix pipelines/,copying.mk copying_causal.mk copying_summary.mk \
+include $(addprefix pipelines/,composition.mk copying.mk copying_causal.mk copying_summary.mk \
   charsub_autoregressive.mk charsub_authors.mk theory.mk)
 EXPERIMENTS := $(sort $(foreach name,$(JOBS),$(firstword $(subst /, ,$(name)))))
 STAMPS := $(patsubst %,$(STATE)/%.done,$(JOBS))
@@ -61,11 +61,13 @@ help: ## list the targets
 reproduce-all: stamps ## run every experiment that is not up to date, then write the report (add -j2 for two at a time)
 	@+$(call run_jobs,%)
 
-.PHONY: theory charsub copying
+.PHONY: theory charsub composition copying
 theory: stamps ## paper 1: the exact theory on small distributions
 	@+$(call run_jobs,theory/%)
 charsub: stamps ## paper 1: character substitution, both protocols
 	@+$(call run_jobs,charsub/%)
+composition: stamps ## paper 1: composing language models on four benchmarks
+	@+$(call run_jobs,composition/%)
 copying: stamps ## paper 2: the two-layer transformer that learns to copy
 	@+$(call run_jobs,copying/%)
 
@@ -117,7 +119,7 @@ sync: dag-file ## send the run tree to W&B, in order, once (needs WANDB_API_KEY)
 $(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info[:2] < (3, 14) or sys.exit("error: PYTHON=$(PYTHON) is %d.%d: compgen needs Python 3.11 to 3.13" % sys.version_info[:2])'
 	@if command -v uv > /dev/null; then \
-	  test -x $(VENV)/bin/python || uv venv --quiet --python $(PYTHON) $(VENV); \
+	  test -x $(VENV)/bin/python || uv venv --quiet --seed --python $(PYTHON) $(VENV); \
 	  UV_FIND_LINKS="$${UV_FIND_LINKS:-$${PIP_FIND_LINKS:-}}" uv pip install --python $(VENV)/bin/python -c constraints.txt -e '.[dev]'; \
 	else \
 	  test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV); \

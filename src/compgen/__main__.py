@@ -20,6 +20,7 @@ USAGE = """compgen: compositional generalization, replicated
   compgen make RUN_DIRECTORY JOB        run one job of the DAG (used by the Makefile)
   compgen report RUN_DIRECTORY          write the report from what is finished
   compgen sync RUN_DIRECTORY            send the run tree to W&B, in order, once (needs WANDB_API_KEY)
+  compgen tool lm-eval|evalplus.* ...   another package's command line, with composed models known to it
   compgen --hydra-help                  Hydra's own help
 
 Kinds of job: {kinds}
@@ -59,7 +60,11 @@ def _dispatch(arguments: Sequence[str]) -> None:
         "report": commands.report,
         "sync": commands.sync,
     }
-    if arguments[0] in known:
+    if arguments[0] == "tool":
+        from compgen.composition.tools import run_tool
+
+        run_tool(arguments[1:])
+    elif arguments[0] in known:
         command = known[arguments[0]]
         try:
             inspect.signature(command).bind(*arguments[1:])

@@ -23,6 +23,7 @@ from compgen.report.verdicts import (
     judge,
     read_measurement,
     results,
+    why_not_run,
 )
 
 AT_MOST = Condition("error", "at_most", float("-inf"), 0.05)
@@ -201,3 +202,11 @@ def test_reasons_for_no_result(tmp_path: Path, job_writer: Callable[..., Path]) 
     failed.mkdir(parents=True)
     (failed / "failure.json").write_text('{"error": "ValueError: no"}', encoding="utf-8")
     assert reason_without(tmp_path / "d") == "copying/summary has not been run. copying/train failed: ValueError: no."
+
+
+def test_a_claim_of_a_job_that_the_profile_does_not_have_names_the_profile_that_does(tmp_path: Path) -> None:
+    run = RunTree(tmp_path / "laptop")
+    (run.directory / ".make").mkdir(parents=True)
+    (run.directory / ".make" / "dag.txt").write_text(" composition/summary|composition_summary||profile=laptop\n")
+    assert why_not_run(run, "composition/gemma-summary").endswith("not part of profile laptop: use PROFILE=paper.")
+    assert why_not_run(run, "composition/summary") == "composition/summary has not been run."

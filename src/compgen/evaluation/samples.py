@@ -44,6 +44,8 @@ class Sample:
     stop: tuple[str, ...]
     document: Mapping[str, Any]
     """The benchmark's row."""
+    reference: str = ""
+    """The benchmark's own answer, exactly as it would stand behind the prompt."""
 
     @property
     def prompt_digest(self) -> str:

@@ -6,6 +6,7 @@ Imported one by one, so that a changed section makes the report stale.
 from compgen.report.sections import (
     charsub_authors,
     charsub_autoregressive,
+    composition,
     copying,
     copying_causal,
     theory,
@@ -33,6 +34,22 @@ CONTENTS = (
         "Substitution: autoregressive",
         charsub_autoregressive.introduction,
         charsub_autoregressive.figures,
+    ),
+    Section(
+        "composition",
+        "Composing language models",
+        "Language models",
+        composition.introduction,
+        composition.figures,
+        composition.tables,
+    ),
+    Section(
+        "composition_gemma",
+        "Composing Gemma 2 2B",
+        "Gemma 2 2B",
+        composition.gemma_introduction,
+        composition.gemma_figures,
+        composition.gemma_tables,
     ),
     Section(
         "copying",

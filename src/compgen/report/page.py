@@ -23,6 +23,7 @@ from compgen.report.view import (
     ClaimView,
     FileLink,
     Section,
+    Table,
     VerdictView,
     claim_view,
     files_of,
@@ -40,6 +41,8 @@ SMOKE_NOTICE = (
 )
 PROTOCOLS = {
     "authors": "As the authors' own code does it, with its defects, so that their numbers can be met on their terms.",
+    "controlled": "One protocol for every arm: same prompts, shots, stops, limits, precision and scorer, printed in "
+    "the section of the experiment.",
     "autoregressive": "The task as a sequence model has to solve it: the model writes its own output token by token "
     "and decides when to stop.",
     "aligned": "The error definition that gives a perfect copier zero, where the authors' definition has a floor.",
@@ -81,6 +84,7 @@ class SectionView:
     short: str
     introduction: list[str]
     figures: list[FigureView]
+    tables: list[Table]
     claims: list[ClaimView]
     tally: list[VerdictView]
     """The verdicts that occur."""
@@ -181,6 +185,7 @@ def _section_views(
                 section.short,
                 paragraphs,
                 figures,
+                section.tables(run),
                 [claim_view(verdict, run) for verdict in own],
                 [view for view in verdict_views(own) if view.count],
             )

@@ -27,6 +27,8 @@ EXACT = "exact"
 """The protocol of enumerations, whose values have no spread; every other value needs an interval for a verdict."""
 SMOKE = "smoke run, not evidence: "
 DEFAULT_PROFILE = "laptop"
+DAG_FILE = Path(".make") / "dag.txt"
+"""What make has written of the run's jobs, one a line, below the run tree."""
 
 
 @dataclass(frozen=True)
@@ -238,12 +240,22 @@ def why_not_run(run: RunTree, name: str) -> str:
     own = _unfinished(final.with_name(final.name + ".partial"), name)
     if own:
         return own
+    if _is_elsewhere(run, name):
+        return f"{name} is not part of profile {run.profile}: use PROFILE=paper."
     experiment = name.partition("/")[0]
     for partial in sorted((run.directory / experiment).glob("*.partial")):
         other = f"{experiment}/{partial.name.removesuffix('.partial')}"
         if (partial / "failure.json").is_file():
             return f"{name} has not been run. {_unfinished(partial, other)}"
     return f"{name} has not been run."
+
+
+def _is_elsewhere(run: RunTree, name: str) -> bool:
+    """Whether the DAG of the run is known and has no such job."""
+    dag = run.directory / DAG_FILE
+    if not dag.is_file():
+        return False
+    return not any(line.strip().startswith(f"{name}|") for line in dag.read_text(encoding="utf-8").splitlines())
 
 
 def _unfinished(partial: Path, name: str) -> str | None:

@@ -37,6 +37,21 @@ STRIP_WIDTH, STRIP_HEIGHT = 240, 24
 
 
 @dataclass(frozen=True)
+class Table:
+    """Rows of texts that the page shows in full."""
+
+    title: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def no_tables(_run: RunTree) -> list[Table]:
+    """Of a section that has none."""
+    return []
+
+
+@dataclass(frozen=True)
 class Section:
     """One experiment's part of the report."""
 
@@ -48,6 +63,7 @@ class Section:
     introduction: Callable[[], str]
     """Paragraphs separated by blank lines."""
     figures: Callable[[RunTree], list[Figure]]
+    tables: Callable[[RunTree], list[Table]] = no_tables
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,67 @@
+r"""MATH: a problem, and a solution with `\boxed{answer}`.
+
+Prompts: `harness` is lm-eval's task, which asks for a bare answer; `controlled` shows the first training rows with
+their solutions; `authors_two_shot` has the two examples of the authors' notebook (dossier 3.3).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from compgen.evaluation.answers import boxed_in, expression_in, same_expression
+from compgen.evaluation.authors_answers import authors_boxed, authors_same_expression
+from compgen.evaluation.benchmarks.posed import as_samples, judged, shown, unknown_prompt
+from compgen.evaluation.harness import HarnessTask
+from compgen.evaluation.protocol import TaskProtocol
+from compgen.evaluation.samples import Generation, Sample, Score
+
+Row = dict[str, Any]
+FORM = "Problem: {question}\nSolution:"
+AUTHORS = r"""Solve the following math problem step by step. Put your final answer in \boxed{}.
+Problem: What is $2^{10}$?
+Solution: $2^{10} = 1024$. The answer is $\boxed{1024}$.
+Problem: Simplify $\frac{x^2 - 1}{x - 1}$.
+Solution: $\frac{x^2-1}{x-1} = \frac{(x+1)(x-1)}{x-1} = x+1$. The answer is $\boxed{x+1}$.
+"""
+
+
+def samples(test: Sequence[Row], train: Sequence[Row], protocol: TaskProtocol, limit: int | None) -> list[Sample]:
+    """The problems under a protocol.
+
+    Raises:
+        ConfigError: it has no such prompt format, or shows more shots than there are.
+    """
+    return as_samples(test, _prompts(test, train, protocol), "solution", protocol, limit)
+
+
+def _prompts(test: Sequence[Row], train: Sequence[Row], protocol: TaskProtocol) -> list[str]:
+    if protocol.prompt == "harness":
+        return HarnessTask("math", test, train).prompts(protocol.shots)
+    asked = [FORM.format(question=row["problem"]) for row in test]
+    if protocol.prompt == "controlled":
+        head = shown(train, "problem", "solution", protocol.shots, FORM)
+        return [head + prompt for prompt in asked]
+    if protocol.prompt == "authors_two_shot":
+        return [AUTHORS + prompt for prompt in asked]
+    raise unknown_prompt(protocol, ("harness", "controlled", "authors_two_shot"))
+
+
+def score(asked: Sequence[Sample], generations: Sequence[Generation], protocol: TaskProtocol) -> list[Score]:
+    """Judge by balanced braces and symbolic equality, by lm-eval's scorer, and as the authors did (on uncut text)."""
+    harness = HarnessTask("math", [dict(sample.document) for sample in asked])
+    found = harness.scores([generation.text for generation in generations])
+    return [
+        _score(sample, generation, own["none"], protocol)
+        for sample, generation, own in zip(asked, generations, found, strict=True)
+    ]
+
+
+def _score(sample: Sample, generation: Generation, harness: float, protocol: TaskProtocol) -> Score:
+    solution = str(sample.document["solution"])
+    gold = boxed_in(solution) or ""
+    ours, theirs = expression_in(generation.text), authors_boxed(generation.raw_text)
+    metrics = {
+        "boxed": float(same_expression(ours, gold)),
+        "harness": harness,
+        "authors": float(authors_same_expression(theirs, authors_boxed(solution))),
+    }
+    return judged(generation, metrics, {"boxed": ours, "authors": theirs}, gold, protocol)

@@ -1,0 +1,1 @@
+"""The laptop study's own language models: text, tokenizer, base, experts."""

@@ -1,0 +1,21 @@
+"""Sentences about a person, to be written as a record in JSON."""
+
+import json
+import random
+
+from compgen.finetuning.corpus.items import Item
+from compgen.finetuning.corpus.words import CITIES, NAMES
+
+SENTENCES = (
+    "{name} is {age} years old and lives in {city}.",
+    "In {city} lives {name}, who is {age}.",
+    "At the age of {age}, {name} moved to {city}.",
+)
+
+
+def record(generator: random.Random) -> Item:
+    """A sentence; the answer is one JSON object."""
+    values = {"name": generator.choice(NAMES), "age": generator.randint(10, 60), "city": generator.choice(CITIES)}
+    text = f"Write as a record: {generator.choice(SENTENCES).format(**values)}"
+    answer = json.dumps(values)
+    return Item(f"Question: {text}\nAnswer:", f" {answer}", {"question": text, "answer": answer})

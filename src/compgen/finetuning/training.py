@@ -1,0 +1,209 @@
+"""Training a small language model on batches that a seeded generator draws; resumable to the bit.
+
+Covers the loop, the two kinds of batch and the test on held-out questions. What is trained on is in corpus/.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from compgen.finetuning.config import FinetuningSchedule, ScheduleConfig
+from compgen.finetuning.corpus.items import Item
+from compgen.finetuning.tokenizer import BEGIN, END, PAD, encode
+from compgen.run.context import JobContext
+
+IGNORED = -100
+BETAS = (0.9, 0.95)
+LARGEST_GRADIENT = 1.0
+LAST_SHARE = 0.02
+"""Of the learning rate, at the last step."""
+INSTRUCTION = (
+    "Solve the following grade-school math word problem step by step. "
+    "End your response with '#### <final numeric answer>'.\n"
+)
+"""The authors' zero-shot prompt (dossier 3.3), which experts must have seen to follow it."""
+SEPARATOR = "\n\n"
+"""What lm-eval puts between examples."""
+MOST_SHOWN = 2
+Batch = tuple[Tensor, Tensor]
+Draw = Callable[[random.Random], Batch]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A question and its answer as tokens, without begin and end."""
+
+    prompt: list[int]
+    answer: list[int]
+
+
+def train(model: Any, schedule: ScheduleConfig, draw: Draw, seed: int, context: JobContext) -> list[float]:
+    """Train in place.
+
+    Args:
+        model: a transformers causal language model.
+        schedule: steps, rates, batch size.
+        draw: token ids and labels, both (row, token), from a generator.
+        seed: of the generator.
+        context: for progress, history and checkpoints.
+
+    Returns:
+        The mean loss of every `report_every` steps.
+    """
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=schedule.learning_rate, betas=BETAS, weight_decay=schedule.weight_decay
+    )
+    generator = random.Random(seed)
+    step, losses, reported = _restore(context.checkpoint.load(), model, optimizer, generator)
+    model.train()
+    while step < schedule.steps:
+        losses.append(_step(model, optimizer, draw(generator), _rate(schedule, step)))
+        step += 1
+        if len(losses) == schedule.report_every or step == schedule.steps:
+            reported.append(sum(losses) / len(losses))
+            losses = []
+            context.log({"train/step": step, "train/loss": reported[-1]})
+            context.progress(step, schedule.steps, f"loss {reported[-1]:.3f}")
+        if context.checkpoint.due():
+            context.checkpoint.save(_state(step, losses, reported, model, optimizer, generator))
+    model.eval()
+    return reported
+
+
+def _step(model: Any, optimizer: torch.optim.Optimizer, batch: Batch, rate: float) -> float:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    ids, labels = batch
+    loss = model(input_ids=ids, attention_mask=(ids != PAD).long(), labels=labels, use_cache=False).loss
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
+    optimizer.step()
+    optimizer.zero_grad()
+    return float(loss.detach())
+
+
+def _rate(schedule: ScheduleConfig, step: int) -> float:
+    warm = min(1.0, (step + 1) / max(1, schedule.warmup))
+    return schedule.learning_rate * warm * max(LAST_SHARE, 1 - step / schedule.steps)
+
+
+def _state(
+    step: int, losses: list[float], reported: list[float], model: Any, optimizer: Any, generator: random.Random
+) -> dict[str, Any]:
+    version, numbers, gauss = generator.getstate()
+    return {
+        "step": step,
+        "losses": losses,
+        "reported": reported,
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "generator": [version, list(numbers), gauss],
+    }
+
+
+def _restore(
+    state: dict[str, Any] | None, model: Any, optimizer: Any, generator: random.Random
+) -> tuple[int, list[float], list[float]]:
+    if state is None:
+        return 0, [], []
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    version, numbers, gauss = state["generator"]
+    generator.setstate((version, tuple(numbers), gauss))
+    return state["step"], state["losses"], state["reported"]
+
+
+def packed_documents(documents: Sequence[Sequence[int]], rows: int, tokens: int) -> Draw:
+    """Batches of rows that are filled with whole documents, the last one cut; every token is a target."""
+
+    def draw(generator: random.Random) -> Batch:
+        filled = []
+        for _ in range(rows):
+            row: list[int] = []
+            while len(row) < tokens:
+                row += [BEGIN, *generator.choice(documents), END]
+            filled.append(row[:tokens])
+        ids = torch.tensor(filled)
+        return ids, ids
+
+    return draw
+
+
+class Examples:
+    """Questions of one skill as training rows; the loss is on answers and end tokens."""
+
+    def __init__(self, tokenizer: Any, forms: Sequence[Sequence[Item]], schedule: FinetuningSchedule) -> None:
+        """Encode them; a row draws its form first, so that all forms count the same."""
+        self._forms = [encode_items(tokenizer, items) for items in forms]
+        self._instructed = [items[0].prompt.startswith("Question:") for items in forms]
+        self._instruction = encode(tokenizer, INSTRUCTION)
+        self._separator = encode(tokenizer, SEPARATOR)
+        self._schedule = schedule
+
+    def draw(self, generator: random.Random) -> Batch:
+        """One batch."""
+        return pad([self._row(generator) for _ in range(self._schedule.batch_size)])
+
+    def _row(self, generator: random.Random) -> tuple[list[int], list[int]]:
+        place = generator.randrange(len(self._forms))
+        form, kind = self._forms[place], generator.random()
+        row = _Row()
+        if kind < self._schedule.shown_share:
+            for _ in range(generator.randint(1, MOST_SHOWN)):
+                solved = generator.choice(form)
+                row.read(solved.prompt).write(solved.answer).read(self._separator)
+        elif self._instructed[place] and kind > 1 - self._schedule.instructed_share:
+            row.read(self._instruction)
+        asked = generator.choice(form)
+        row.read(asked.prompt).write([*asked.answer, END])
+        return row.ids, row.labels
+
+
+class _Row:
+    """Tokens and labels that grow together."""
+
+    def __init__(self) -> None:
+        self.ids, self.labels = [BEGIN], [IGNORED]
+
+    def read(self, ids: list[int]) -> "_Row":
+        """Tokens that are given."""
+        self.ids += ids
+        self.labels += [IGNORED] * len(ids)
+        return self
+
+    def write(self, ids: list[int]) -> "_Row":
+        """Tokens that are to be learned."""
+        self.ids += ids
+        self.labels += ids
+        return self
+
+
+def pad(rows: Sequence[tuple[list[int], list[int]]]) -> Batch:
+    """Token ids and labels as rectangles, filled on the right."""
+    width = max(len(ids) for ids, _ in rows)
+    ids = torch.full((len(rows), width), PAD)
+    labels = torch.full((len(rows), width), IGNORED)
+    for place, (own_ids, own_labels) in enumerate(rows):
+        ids[place, : len(own_ids)] = torch.tensor(own_ids)
+        labels[place, : len(own_labels)] = torch.tensor(own_labels)
+    return ids, labels
+
+
+def encode_items(tokenizer: Any, items: Sequence[Item]) -> list[Encoded]:
+    """Items as tokens."""
+    return [Encoded(encode(tokenizer, item.prompt), encode(tokenizer, item.answer)) for item in items]
+
+
+@torch.no_grad()
+def share_right(model: Any, tokenizer: Any, items: Sequence[Item], new_tokens: int = 80) -> float:
+    """The share of questions whose greedy answer is the worked answer, letter for letter."""
+    right = 0
+    for item in items:
+        ids = [BEGIN, *encode(tokenizer, item.prompt)]
+        written = model.generate(torch.tensor([ids]), max_new_tokens=new_tokens, do_sample=False)[0, len(ids) :]
+        right += tokenizer.decode(written, skip_special_tokens=True) == item.answer
+    return right / len(items)

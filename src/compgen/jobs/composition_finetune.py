@@ -1,0 +1,49 @@
+"""Job `composition_finetune`: one expert, from the base of the same seed."""
+
+import json
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from compgen.errors import UserError
+from compgen.finetuning.config import FinetuneConfig
+from compgen.finetuning.corpus.items import Item
+from compgen.finetuning.corpus.skills import SKILLS
+from compgen.finetuning.model import save_checkpoint
+from compgen.finetuning.training import Examples, share_right, train
+from compgen.run.context import FinishedJob, JobContext
+
+CORPUS, BASE = "composition_corpus", "composition_pretrain"
+
+
+def run(config: FinetuneConfig, context: JobContext) -> dict[str, Any]:
+    """Fine-tune on the skill's training questions, test on its validation questions, write the checkpoint."""
+    corpus, base = _one(context, CORPUS), _one(context, BASE)
+    if base.config["seed"] != config.seed:
+        raise UserError(
+            f"seed={config.seed}: {base.name} has seed {base.config['seed']}: give the base of the same seed"
+        )
+    tokenizer = AutoTokenizer.from_pretrained(base.directory / "model")
+    model = AutoModelForCausalLM.from_pretrained(
+        base.directory / "model", dtype=torch.float32, attn_implementation="eager"
+    )
+    benchmarks = SKILLS[config.skill]
+    forms = [_items(corpus, f"train/{benchmark}") for benchmark in benchmarks]
+    examples = Examples(tokenizer, forms, config.schedule)
+    losses = train(model, config.schedule, examples.draw, config.seed, context)
+    right = {name: share_right(model, tokenizer, _items(corpus, f"validation/{name}")) for name in benchmarks}
+    save_checkpoint(model, tokenizer, context.directory / "model")
+    return {"seed": config.seed, "skill": config.skill.value, "losses": losses, "validation": right}
+
+
+def _one(context: JobContext, kind: str) -> FinishedJob:
+    jobs = [job for job in context.inputs.values() if job.kind == kind]
+    if len(jobs) != 1:
+        raise UserError(f"inputs={list(context.inputs)}: name exactly one finished job of kind {kind}")
+    return jobs[0]
+
+
+def _items(corpus: FinishedJob, name: str) -> list[Item]:
+    lines = (corpus.directory / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [Item(row["prompt"], row["answer"], {}) for row in map(json.loads, lines)]
