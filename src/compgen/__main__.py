@@ -20,6 +20,7 @@ USAGE = """compgen: compositional generalization, replicated
   compgen make RUN_DIRECTORY JOB        run one job of the DAG (used by the Makefile)
   compgen report RUN_DIRECTORY          write the report from what is finished
   compgen sync RUN_DIRECTORY            send the run tree to W&B, in order, once (needs WANDB_API_KEY)
+  compgen compose OUT BASE EXPERT ...   write a composed model that transformers, lm-eval and evalplus can load
   compgen tool lm-eval|evalplus.* ...   another package's command line, with composed models known to it
   compgen --hydra-help                  Hydra's own help
 
@@ -59,6 +60,7 @@ def _dispatch(arguments: Sequence[str]) -> None:
         "make": commands.make,
         "report": commands.report,
         "sync": commands.sync,
+        "compose": commands.compose,
     }
     if arguments[0] == "tool":
         from compgen.composition.tools import run_tool

@@ -1,4 +1,4 @@
-"""The commands that look at a whole run tree: plan, status, dag, make, report, sync."""
+"""The commands beside running one job: plan, status, dag, make, report and sync on a run tree, and compose."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -163,3 +163,18 @@ def sync(directory: str) -> None:
         if not already:
             track(job, tracker, ONLINE)
         print(f"{state.job.name}: {'sent before' if already else 'sent'}")
+
+
+def compose(out: str, base: str, *experts: str) -> None:
+    """Write a directory that holds a base and its experts as one model.
+
+    Raises:
+        UserError: the directory is there already, or the models do not fit together.
+    """
+    from compgen.composition.causal_lm import ComposedForCausalLM
+
+    directory = Path(out)
+    if directory.exists():
+        raise UserError(f"{out}: is there already: choose another directory")
+    ComposedForCausalLM.compose(base, experts).save_pretrained(directory)
+    print(f"composed model: {directory}; try: compgen tool lm-eval run --model hf --model_args pretrained={directory}")

@@ -36,6 +36,11 @@ def test_a_normal_program_reads_computes_and_answers(inside):
     assert (finished.returncode, finished.output, finished.errors) == (0, "6\n", "")
 
 
+def test_devices_are_there(inside):
+    source = "open('/dev/null', 'r+b', buffering=0).write(b'x'); print(len(open('/dev/urandom', 'rb').read(8)))"
+    assert inside(source).output == "8\n"
+
+
 def test_the_packages_of_this_environment_can_be_imported(inside):
     assert inside("import numpy, compgen; print(numpy.arange(4).sum())", LIMITS).output == "6\n"
 

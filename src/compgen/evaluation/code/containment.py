@@ -124,7 +124,7 @@ def _bubblewrap(program: list[str]) -> list[str]:
     user = [] if root else ["--unshare-user"]
     kept = [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")] if root else []
     paths = visible()
-    above = dict.fromkeys(str(parent) for path in paths for parent in reversed(Path(path).parents[:-1]))
+    above = dict.fromkeys(str(parent) for path in (*paths, *DEVICES) for parent in reversed(Path(path).parents[:-1]))
     places = [part for path in above for part in ("--dir", path)]  # else they are for root alone
     mounts = [part for path in paths for part in ("--ro-bind", path, path)]
     devices = [part for path in DEVICES for part in ("--dev-bind", path, path)]

@@ -29,6 +29,8 @@ def main() -> None:
     }
     with tempfile.TemporaryFile() as file:
         file.write(b"the scratch directory can be written to")
+    with Path(os.devnull).open("r+b", buffering=0) as file:
+        file.write(b"and so can this")
     print(json.dumps(held))
 
 

@@ -89,10 +89,10 @@ def introduction() -> str:
 def gemma_introduction() -> str:
     """What is to be done where the paper's own models can be had."""
     return (
-        "The paper's own study: Gemma 2 2B with MergeBench's math and coding experts on GSM8K, MATH, HumanEval+ and "
-        "MBPP+, under the authors' protocol and under one protocol for every arm. It needs a GPU and access to the model "
-        "hub: PROFILE=paper. What the authors report and what an independent evaluation found stand below as claims; a cell "
-        "counts as met within twice the sampling error of a difference between two runs."
+        "The paper's own study: Gemma 2 2B with MergeBench's math and coding experts on GSM8K, MATH, HumanEval+ "
+        "and MBPP+, under the authors' protocol and under one protocol for every arm. It needs a GPU and access "
+        "to the model hub: PROFILE=paper. What the authors report and what an independent evaluation found stand "
+        "below as claims; a cell counts as met within twice the sampling error of a difference between two runs."
     )
 
 
