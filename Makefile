@@ -138,5 +138,9 @@ lint: $(VENV)/installed ## ruff, and mypy in strict mode
 
 .PHONY: test
 test: lint ## lint, type check, unit tests, and the whole DAG at smoke size
-	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile tests --ignore tests/end_to_end
+	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m "not slow" tests --ignore tests/end_to_end
 	@$(VENV)/bin/python -m pytest tests/end_to_end
+
+.PHONY: test-slow
+test-slow: $(VENV)/installed ## the tests left out of make test: every real solution in the sandbox (10 minutes)
+	@$(VENV)/bin/python -m pytest -m slow tests --ignore tests/end_to_end

@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from compgen.errors import ConfigError, UserError
+from compgen.errors import ConfigError
 from compgen.evaluation.benchmarks import TEXT, gsm8k, math
-from compgen.evaluation.config import BenchmarkConfig, SplitConfig
-from compgen.evaluation.data import fingerprint, load_rows, read_lines
-from compgen.evaluation.harness import HarnessTask
 from compgen.evaluation.protocol import Extraction, TaskProtocol
 from compgen.evaluation.samples import Generation, Outcome, Sample, StopReason
 from compgen.evaluation.stopping import stopping
@@ -58,6 +55,22 @@ def test_harness_prompts_are_lm_evals_own() -> None:
         assert one.prompt == f"{head}Question: {row['question']}\nAnswer:"
 
 
+def test_the_authors_prompts_are_those_of_their_notebooks() -> None:
+    (word_problem,) = gsm8k.samples(GSM[:1], [], protocol("gsm8k", "authors_zero_shot", Extraction.authors), None)
+    assert word_problem.prompt == (
+        "Solve the following grade-school math word problem step by step. "
+        "End your response with '#### <final numeric answer>'.\nQuestion: What is 1 + 1?\nAnswer:"
+    )
+    (problem,) = math.samples(MATH[:1], [], protocol("math", "authors_two_shot", Extraction.authors), None)
+    lines = problem.prompt.split("\n")
+    assert lines[0] == r"Solve the following math problem step by step. Put your final answer in \boxed{}."
+    assert [line.split(":")[0] for line in lines[1:]] == ["Problem", "Solution"] * 3
+    assert lines[2].endswith(r"The answer is $\boxed{1024}$.")
+    assert lines[4].endswith(r"The answer is $\boxed{x+1}$.")
+    assert lines[5:] == ["Problem: Find $1/2$.", "Solution:"]
+    assert (word_problem.shared, problem.shared) == (0, 0)
+
+
 def test_a_limit_keeps_the_first_samples_and_their_prompts() -> None:
     whole = gsm8k.samples(GSM, GSM, PROTOCOL, None)
     assert [one.prompt for one in gsm8k.samples(GSM, GSM, PROTOCOL, 3)] == [one.prompt for one in whole[:3]]
@@ -96,12 +109,19 @@ def test_scorers_of_math_differ_where_their_definitions_do() -> None:
     assert metrics["authors"] == [0, 0, 0]
 
 
+def test_what_could_not_be_compared_is_counted_and_not_right() -> None:
+    posed = protocol("math", "controlled", Extraction.boxed, shots=1)
+    samples = math.samples(MATH[1:2], MATH, posed, None)
+    (score,) = math.score(samples, [answer(samples[0], r"\boxed{9^{9^{9}}}")], posed)
+    assert (score.outcome, score.metrics["boxed"], score.metrics["undecided"]) == (Outcome.wrong, 0.0, 1.0)
+
+
 def test_the_authors_scorer_of_math_takes_a_wrong_fraction_for_right() -> None:
     rows = [{**MATH[0], "solution": r"It is $\boxed{\frac{1}{2}}$."}]
     posed = protocol("math", "authors_two_shot", Extraction.authors)
     samples = math.samples(rows, [], posed, None)
     (score,) = math.score(samples, [answer(samples[0], r"\boxed{\frac{1}{3}}")], posed)
-    assert score.metrics == {"boxed": 0.0, "harness": 0.0, "authors": 1.0}
+    assert score.metrics == {"boxed": 0.0, "harness": 0.0, "authors": 1.0, "undecided": 0.0}
     assert score.outcome is Outcome.correct
 
 
@@ -135,52 +155,3 @@ def test_how_an_answer_stopped(benchmark: str, text: str, stop: StopReason, expe
     found = stopping(benchmark, Generation("x", "", (), text, text + " more", stop, 1))
     assert {name: found[name] for name in expected} == expected
     assert found["run_on"] == 5
-
-
-def test_lm_evals_own_scores_come_from_its_own_task() -> None:
-    task = HarnessTask("gsm8k", GSM[:3])
-    assert task.scores(["#### 2", "4 it is", "none"]) == [
-        {"strict-match": 1.0, "flexible-extract": 1.0},
-        {"strict-match": 0.0, "flexible-extract": 1.0},
-        {"strict-match": 0.0, "flexible-extract": 0.0},
-    ]
-
-
-def source(rows: list[dict[str, Any]], fields: list[str] | None = None) -> BenchmarkConfig:
-    split = SplitConfig(["a/test.jsonl"], None, len(rows), fingerprint(rows, fields))
-    return BenchmarkConfig(fields=fields, splits={"test": split})
-
-
-def write(path: Any, rows: list[dict[str, Any]]) -> None:
-    import json
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-
-
-def test_another_version_of_a_benchmark_is_refused_and_generated_rows_are_not(tmp_path: Any) -> None:
-    write(tmp_path / "a" / "test.jsonl", GSM)
-    assert load_rows(tmp_path, source(GSM), "gsm8k", "test").rows == GSM
-    changed = [*GSM[:-1], {**GSM[-1], "answer": "#### 0"}]
-    with pytest.raises(UserError, match="benchmark gsm8k, split test: .*another version"):
-        load_rows(tmp_path, source(changed), "gsm8k", "test")
-    assert len(load_rows(tmp_path, source(changed), "gsm8k", "test", recorded=False).rows) == len(GSM)
-
-
-def test_the_fingerprint_covers_the_named_fields_only(tmp_path: Any) -> None:
-    write(tmp_path / "a" / "test.jsonl", [{**row, "id": n} for n, row in enumerate(GSM)])
-    load_rows(tmp_path, source(GSM, ["question", "answer"]), "gsm8k", "test")
-    with pytest.raises(UserError, match="another version"):
-        load_rows(tmp_path, source(GSM), "gsm8k", "test")
-
-
-def test_rows_that_cannot_be_had_are_one_line(tmp_path: Any) -> None:
-    with pytest.raises(UserError, match="none of a/test.jsonl"):
-        load_rows(tmp_path, source(GSM), "gsm8k", "test")
-    with pytest.raises(UserError, match="no split train"):
-        load_rows(tmp_path, source(GSM), "gsm8k", "train")
-    with pytest.raises(UserError, match="not on the hub"):
-        load_rows(None, source(GSM), "gsm8k", "test")
-    (tmp_path / "bad.jsonl").write_text("{")
-    with pytest.raises(UserError, match="not a file of JSON lines"):
-        read_lines(tmp_path / "bad.jsonl")

@@ -35,6 +35,18 @@ def test_the_background_holds_no_question_of_any_skill() -> None:
     assert "boxed" not in text
 
 
+def test_notes_in_the_background_are_of_training_questions_only() -> None:
+    generator = random.Random(0)
+    text = "\n".join(document(generator) for _ in range(600))
+    drawn = random.Random(1)
+    items = [FORMS[name](drawn) for name in ("gsm8k", "records") for _ in range(3000)]
+    held = {re.sub(r"\d+", "#", item.note) for item in items if item.held_out}
+    trained = {re.sub(r"\d+", "#", item.note) for item in items if not item.held_out}
+    masked = set(re.sub(r"\d+", "#", text).split("\n"))
+    assert len(masked & trained) > 100
+    assert not masked & (held - trained)
+
+
 @pytest.mark.parametrize("benchmark", ["gsm8k", "math", "sequences"])
 def test_every_worked_answer_is_right(benchmark: str) -> None:
     generator = random.Random(1)

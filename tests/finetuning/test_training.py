@@ -20,10 +20,19 @@ from compgen.finetuning.config import (
 from compgen.finetuning.corpus.skills import examples
 from compgen.finetuning.model import new_model
 from compgen.finetuning.tokenizer import BEGIN, END, PAD, encode, train_tokenizer
-from compgen.finetuning.training import IGNORED, Examples, packed_documents, share_right, train
+from compgen.finetuning.training import (
+    IGNORED,
+    KEPT,
+    Examples,
+    loss_of,
+    packed_documents,
+    share_right,
+    train,
+)
 
 TINY = TinyModelConfig(width=16, layers=1, heads=2, key_value_heads=1, head_width=8, feedforward=32, positions=256)
 SIZES = CorpusSizes(examples=40)
+DOCUMENTS = [list(range(10, 10 + length)) for length in (5, 64, 90)]
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +83,7 @@ class Context:
 def trained(tokenizer: Any, items: Any, checkpoint: Checkpoint) -> tuple[Any, list[float]]:
     schedule = FinetuningSchedule(steps=6, batch_size=3, warmup=2, report_every=4)
     model = new_model(TINY, len(tokenizer), 0)
-    draw = Examples(tokenizer, [items], schedule).draw
+    draw = Examples(tokenizer, [items], DOCUMENTS, schedule).draw
     losses = train(model, schedule, draw, 5, Context(checkpoint))  # type: ignore[arg-type]
     return model, losses
 
@@ -107,8 +116,8 @@ def test_the_tokenizer_round_trips_begins_once_and_splits_numbers_into_digits(to
 
 
 def test_the_loss_is_on_answers_and_the_end_and_shown_answers_have_no_end(tokenizer: Any, items: Any) -> None:
-    schedule = FinetuningSchedule(batch_size=40, shown_share=0.5, instructed_share=0.2)
-    ids, labels = Examples(tokenizer, [items], schedule).draw(random.Random(0))
+    schedule = FinetuningSchedule(batch_size=40, replay_share=0.0, shown_share=0.5, instructed_share=0.2)
+    ids, labels = Examples(tokenizer, [items], DOCUMENTS, schedule).draw(random.Random(0))
     answers = {item.answer for item in items}
     shown = set()
     for row, targets in zip(ids, labels, strict=True):
@@ -124,6 +133,31 @@ def test_the_loss_is_on_answers_and_the_end_and_shown_answers_have_no_end(tokeni
         assert learned.endswith(max(parts, key=learned.rfind))
         shown.add(written.count("Question:") + ("Solve the following" in written) * 10)
     assert shown == {1, 2, 3, 11}
+
+
+def test_the_loss_is_the_mean_of_cross_entropy_and_of_the_divergence_from_the_teacher() -> None:
+    model, teacher = new_model(TINY, 50, 0), new_model(TINY, 50, 1)
+    ids = torch.tensor([[BEGIN, 7, 8, 9, PAD], [BEGIN, 5, 6, 7, 8]])
+    labels = torch.tensor([[IGNORED, IGNORED, 8, 9, IGNORED], [IGNORED, KEPT, KEPT, KEPT, KEPT]])
+    loss = loss_of(model, (ids, labels), teacher)
+    p, q = (net(input_ids=ids, attention_mask=(ids != PAD).long()).logits.softmax(-1) for net in (model, teacher))
+    wanted = -p[0, 1, 8].log() - p[0, 2, 9].log()
+    wanted = wanted + sum((q[1, n] * (q[1, n] / p[1, n]).log()).sum() for n in range(4))
+    assert loss.item() == pytest.approx(wanted.item() / 6, rel=1e-4)
+
+
+def test_replayed_rows_are_stretches_of_background_that_must_be_kept(tokenizer: Any, items: Any) -> None:
+    schedule = FinetuningSchedule(batch_size=60, replay_share=1.0)
+    ids, labels = Examples(tokenizer, [items], DOCUMENTS, schedule).draw(random.Random(0))
+    ended = 0
+    for row, targets in zip(ids, labels, strict=True):
+        kept = row[row != PAD].tolist()
+        assert kept[0] == BEGIN
+        assert targets[: len(kept)].tolist() == [IGNORED, *[KEPT] * (len(kept) - 1)]
+        body = [token for token in kept[1:] if token != END]
+        assert body == list(range(body[0], body[0] + len(body)))
+        ended += kept[-1] == END
+    assert 0 < ended < 60  # the long document is cut mostly, the short ones never
 
 
 def test_packed_rows_are_full_and_all_targets() -> None:

@@ -7,6 +7,7 @@ is refused: scores on another version do not compare. Records stand in conf/benc
 import gzip
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,7 @@ def load_rows(
         raise UserError(f"benchmark {benchmark}: it has no split {split}, so that no shots can be shown: use shots=0")
     wanted = source.splits[split]
     rows = _from_hub(source, wanted, benchmark) if directory is None else _from_directory(directory, wanted, benchmark)
+    _require_fields(rows, source.fields or (), benchmark)
     found = fingerprint(rows, source.fields)
     if recorded and wanted.fingerprint is not None and found != wanted.fingerprint:
         raise UserError(
@@ -61,6 +63,13 @@ def load_rows(
             f"rows with {wanted.fingerprint[:12]} are recorded: this is another version, and scores would not compare"
         )
     return Rows(rows, found)
+
+
+def _require_fields(rows: Sequence[Row], fields: Sequence[str], benchmark: str) -> None:
+    for place, row in enumerate(rows):
+        lacking = [name for name in fields if name not in row]
+        if lacking:
+            raise UserError(f"benchmark {benchmark}: row {place} has no field {lacking[0]}, only {', '.join(row)}")
 
 
 def _from_directory(directory: Path, split: SplitConfig, benchmark: str) -> list[Row]:
@@ -75,24 +84,28 @@ def read_lines(path: Path) -> list[Row]:
     """The rows of a file of JSON lines, compressed or not.
 
     Raises:
-        UserError: a line is not JSON.
+        UserError: the file is damaged, or a line is no JSON object.
     """
     raw = path.read_bytes()
-    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
     try:
-        return [json.loads(line) for line in text.split("\n") if line.strip()]
-    except ValueError as error:
+        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
+        rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{path}: not a file of JSON lines: {error}") from error
+    if not all(isinstance(row, dict) for row in rows):
+        raise UserError(f"{path}: not a file of JSON lines: every line must be an object")
+    return rows
 
 
 def _from_hub(source: BenchmarkConfig, split: SplitConfig, benchmark: str) -> list[Row]:
     if source.hub is None or split.hub_split is None:
         raise UserError(f"benchmark {benchmark}: it is not on the hub: set composition.evaluation.data.directory")
     from datasets import load_dataset
+    from datasets.exceptions import DatasetsError
 
     try:
         loaded = load_dataset(source.hub, source.configuration, split=split.hub_split, revision=source.revision)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, DatasetsError) as error:
         raise UserError(
             f"benchmark {benchmark}: {source.hub} cannot be read from the hub ({type(error).__name__}): go online, or "
             "set composition.evaluation.data.directory to a mirror"

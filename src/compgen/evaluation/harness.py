@@ -19,25 +19,15 @@ FILES = {"gsm8k": "gsm8k/gsm8k.yaml", "math": "hendrycks_math/hendrycks_math_alg
 class HarnessTask:
     """One of lm-eval's tasks with rows of ours."""
 
-    def __init__(
-        self,
-        name: str,
-        test: Sequence[Row],
-        train: Sequence[Row] = (),
-        fixed_shots: bool = False,
-        **changes: Any,
-    ) -> None:
+    def __init__(self, name: str, test: Sequence[Row], train: Sequence[Row] = ()) -> None:
         """Take the rows; nothing is built yet.
 
         Args:
             name: gsm8k or math.
             test: rows that are asked.
             train: rows that shots are taken from.
-            fixed_shots: the first rows for every question instead of a sample for each.
-            changes: further fields of the task's configuration.
         """
         self._name, self._test, self._train = name, list(test), list(train)
-        self._fixed, self._changes = fixed_shots, changes
 
     @cached_property
     def _task(self) -> Any:
@@ -53,10 +43,8 @@ class HarnessTask:
             splits["train"] = Dataset.from_list(self._train)
         else:
             config.update(training_split=None, fewshot_split=None)
-        config.update(dataset_path="compgen", dataset_name=None, custom_dataset=lambda **_: splits, **self._changes)
+        config.update(dataset_path="compgen", dataset_name=None, custom_dataset=lambda **_: splits)
         config["metadata"] = {"version": config["metadata"]["version"]}
-        if self._fixed:
-            config["fewshot_config"] = {"sampler": "first_n"}
         logging.getLogger("lm_eval").setLevel(logging.ERROR)
         datasets.disable_progress_bars()
         return ConfigurableTask(config=config)

@@ -127,6 +127,9 @@ class PretrainingSchedule(ScheduleConfig):
 class FinetuningSchedule(ScheduleConfig):
     """An expert's: padded examples, the loss on answers and end tokens."""
 
+    replay_share: float = 0.5
+    """The share of rows that are the base's own background, on which the expert is held to the base's distribution: off
+    its skill an expert must agree with the base, as the composition assumes."""
     shown_share: float = 0.3
     """The share of examples that follow one or two solved ones, as few-shot prompts have them."""
     instructed_share: float = 0.15
@@ -134,7 +137,7 @@ class FinetuningSchedule(ScheduleConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for field_name in ("shown_share", "instructed_share"):
+        for field_name in ("replay_share", "shown_share", "instructed_share"):
             value = getattr(self, field_name)
             require(0 <= value <= 1, f"{NODE}.finetune.{field_name}", value, "must be between 0 and 1")
 

@@ -3,9 +3,11 @@
 Covers the loop, the two kinds of batch and the test on held-out questions. What is trained on is in corpus/.
 """
 
+import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +19,8 @@ from compgen.finetuning.tokenizer import BEGIN, END, PAD, encode
 from compgen.run.context import JobContext
 
 IGNORED = -100
+KEPT = -200
+"""The label of a token where a teacher's distribution is the target."""
 BETAS = (0.9, 0.95)
 LARGEST_GRADIENT = 1.0
 LAST_SHARE = 0.02
@@ -29,6 +33,8 @@ INSTRUCTION = (
 SEPARATOR = "\n\n"
 """What lm-eval puts between examples."""
 MOST_SHOWN = 2
+REPLAYED_TOKENS = 64
+"""Of one replayed row."""
 Batch = tuple[Tensor, Tensor]
 Draw = Callable[[random.Random], Batch]
 
@@ -41,7 +47,9 @@ class Encoded:
     answer: list[int]
 
 
-def train(model: Any, schedule: ScheduleConfig, draw: Draw, seed: int, context: JobContext) -> list[float]:
+def train(
+    model: Any, schedule: ScheduleConfig, draw: Draw, seed: int, context: JobContext, teacher: Any = None
+) -> list[float]:
     """Train in place.
 
     Args:
@@ -50,6 +58,7 @@ def train(model: Any, schedule: ScheduleConfig, draw: Draw, seed: int, context: 
         draw: token ids and labels, both (row, token), from a generator.
         seed: of the generator.
         context: for progress, history and checkpoints.
+        teacher: gives the targets where labels say `KEPT`: a model that this one must stay near.
 
     Returns:
         The mean loss of every `report_every` steps.
@@ -61,7 +70,7 @@ def train(model: Any, schedule: ScheduleConfig, draw: Draw, seed: int, context: 
     step, losses, reported = _restore(context.checkpoint.load(), model, optimizer, generator)
     model.train()
     while step < schedule.steps:
-        losses.append(_step(model, optimizer, draw(generator), _rate(schedule, step)))
+        losses.append(_step(model, optimizer, draw(generator), _rate(schedule, step), teacher))
         step += 1
         if len(losses) == schedule.report_every or step == schedule.steps:
             reported.append(sum(losses) / len(losses))
@@ -74,16 +83,30 @@ def train(model: Any, schedule: ScheduleConfig, draw: Draw, seed: int, context: 
     return reported
 
 
-def _step(model: Any, optimizer: torch.optim.Optimizer, batch: Batch, rate: float) -> float:
+def _step(model: Any, optimizer: torch.optim.Optimizer, batch: Batch, rate: float, teacher: Any) -> float:
     for group in optimizer.param_groups:
         group["lr"] = rate
-    ids, labels = batch
-    loss = model(input_ids=ids, attention_mask=(ids != PAD).long(), labels=labels, use_cache=False).loss
+    loss = loss_of(model, batch, teacher)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
     optimizer.step()
     optimizer.zero_grad()
     return float(loss.detach())
+
+
+def loss_of(model: Any, batch: Batch, teacher: Any = None) -> Tensor:
+    """The mean over targets: cross-entropy where labels are tokens, KL(teacher‖model) in nats where they are `KEPT`."""
+    ids, labels = batch
+    mask = (ids != PAD).long()
+    targets = labels[:, 1:]
+    scores = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1].log_softmax(-1)
+    learned, kept = targets >= 0, targets == KEPT
+    total = torch.nn.functional.nll_loss(scores[learned], targets[learned], reduction="sum")
+    if teacher is not None and bool(kept.any()):
+        with torch.no_grad():
+            wanted = teacher(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1].log_softmax(-1)
+        total = total + torch.nn.functional.kl_div(scores[kept], wanted[kept], reduction="sum", log_target=True)
+    return total / (learned.sum() + kept.sum())
 
 
 def _rate(schedule: ScheduleConfig, step: int) -> float:
@@ -134,10 +157,24 @@ def packed_documents(documents: Sequence[Sequence[int]], rows: int, tokens: int)
 
 
 class Examples:
-    """Questions of one skill as training rows; the loss is on answers and end tokens."""
+    """Rows of one skill's questions, the loss on answers and end tokens, and of background that is replayed."""
 
-    def __init__(self, tokenizer: Any, forms: Sequence[Sequence[Item]], schedule: FinetuningSchedule) -> None:
-        """Encode them; a row draws its form first, so that all forms count the same."""
+    def __init__(
+        self,
+        tokenizer: Any,
+        forms: Sequence[Sequence[Item]],
+        background: Sequence[Sequence[int]],
+        schedule: FinetuningSchedule,
+    ) -> None:
+        """Encode them; a row draws its form first, so that all forms count the same.
+
+        Args:
+            tokenizer: of the base.
+            forms: the questions by form.
+            background: documents as tokens, without begin and end.
+            schedule: the batch size and the shares of the kinds of row.
+        """
+        self._background = background
         self._forms = [encode_items(tokenizer, items) for items in forms]
         self._instructed = [items[0].prompt.startswith("Question:") for items in forms]
         self._instruction = encode(tokenizer, INSTRUCTION)
@@ -146,7 +183,20 @@ class Examples:
 
     def draw(self, generator: random.Random) -> Batch:
         """One batch."""
-        return pad([self._row(generator) for _ in range(self._schedule.batch_size)])
+        rows = range(self._schedule.batch_size)
+        return pad([self._replayed(generator) if self._replays(generator) else self._row(generator) for _ in rows])
+
+    def _replays(self, generator: random.Random) -> bool:
+        return generator.random() < self._schedule.replay_share
+
+    def _replayed(self, generator: random.Random) -> tuple[list[int], list[int]]:
+        """A stretch of a document that begins anywhere, as in a packed row, so that its end is not at a fixed place."""
+        document = generator.choice(self._background)
+        start = generator.randrange(max(1, len(document) - REPLAYED_TOKENS + 1))
+        stretch = list(document[start : start + REPLAYED_TOKENS])
+        ended = [END] if start + REPLAYED_TOKENS >= len(document) else []
+        ids = [BEGIN, *stretch, *ended]
+        return ids, [IGNORED, *[KEPT] * (len(ids) - 1)]
 
     def _row(self, generator: random.Random) -> tuple[list[int], list[int]]:
         place = generator.randrange(len(self._forms))
@@ -191,6 +241,12 @@ def pad(rows: Sequence[tuple[list[int], list[int]]]) -> Batch:
         ids[place, : len(own_ids)] = torch.tensor(own_ids)
         labels[place, : len(own_labels)] = torch.tensor(own_labels)
     return ids, labels
+
+
+def background(corpus: Path, tokenizer: Any) -> list[list[int]]:
+    """The background documents of a corpus job's directory as tokens, without begin and end."""
+    lines = (corpus / "background.jsonl").read_text(encoding="utf-8").splitlines()
+    return [encode(tokenizer, json.loads(line)["text"]) for line in lines]
 
 
 def encode_items(tokenizer: Any, items: Sequence[Item]) -> list[Encoded]:

@@ -1,5 +1,6 @@
 """Job `composition_finetune`: one expert, from the base of the same seed."""
 
+import copy
 import json
 from typing import Any
 
@@ -11,7 +12,7 @@ from compgen.finetuning.config import FinetuneConfig
 from compgen.finetuning.corpus.items import Item
 from compgen.finetuning.corpus.skills import SKILLS
 from compgen.finetuning.model import save_checkpoint
-from compgen.finetuning.training import Examples, share_right, train
+from compgen.finetuning.training import Examples, background, share_right, train
 from compgen.run.context import FinishedJob, JobContext
 
 CORPUS, BASE = "composition_corpus", "composition_pretrain"
@@ -30,8 +31,10 @@ def run(config: FinetuneConfig, context: JobContext) -> dict[str, Any]:
     )
     benchmarks = SKILLS[config.skill]
     forms = [_items(corpus, f"train/{benchmark}") for benchmark in benchmarks]
-    examples = Examples(tokenizer, forms, config.schedule)
-    losses = train(model, config.schedule, examples.draw, config.seed, context)
+    documents = background(corpus.directory, tokenizer)
+    examples = Examples(tokenizer, forms, documents, config.schedule)
+    teacher = copy.deepcopy(model).eval()
+    losses = train(model, config.schedule, examples.draw, config.seed, context, teacher)
     right = {name: share_right(model, tokenizer, _items(corpus, f"validation/{name}")) for name in benchmarks}
     save_checkpoint(model, tokenizer, context.directory / "model")
     return {"seed": config.seed, "skill": config.skill.value, "losses": losses, "validation": right}

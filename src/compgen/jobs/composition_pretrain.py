@@ -1,6 +1,5 @@
 """Job `composition_pretrain`: the base of one seed."""
 
-import json
 from typing import Any
 
 from transformers import AutoTokenizer
@@ -8,8 +7,7 @@ from transformers import AutoTokenizer
 from compgen.errors import UserError
 from compgen.finetuning.config import PretrainConfig
 from compgen.finetuning.model import new_model, save_checkpoint
-from compgen.finetuning.tokenizer import encode
-from compgen.finetuning.training import packed_documents, train
+from compgen.finetuning.training import background, packed_documents, train
 from compgen.run.context import JobContext
 
 CORPUS = "composition_corpus"
@@ -21,8 +19,7 @@ def run(config: PretrainConfig, context: JobContext) -> dict[str, Any]:
     if len(corpora) != 1:
         raise UserError(f"inputs={list(context.inputs)}: name exactly one finished job of kind {CORPUS}")
     tokenizer = AutoTokenizer.from_pretrained(corpora[0].directory / "tokenizer")
-    lines = (corpora[0].directory / "background.jsonl").read_text(encoding="utf-8").splitlines()
-    documents = [encode(tokenizer, json.loads(line)["text"]) for line in lines]
+    documents = background(corpora[0].directory, tokenizer)
     model = new_model(config.model, len(tokenizer), config.seed)
     draw = packed_documents(documents, config.schedule.batch_size, config.schedule.row_tokens)
     losses = train(model, config.schedule, draw, config.seed, context)

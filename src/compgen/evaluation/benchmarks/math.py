@@ -46,7 +46,10 @@ def _prompts(test: Sequence[Row], train: Sequence[Row], protocol: TaskProtocol) 
 
 
 def score(asked: Sequence[Sample], generations: Sequence[Generation], protocol: TaskProtocol) -> list[Score]:
-    """Judge by balanced braces and symbolic equality, by lm-eval's scorer, and as the authors did (on uncut text)."""
+    """Judge by balanced braces and symbolic equality, by lm-eval's scorer, and as the authors did (on uncut text).
+
+    `undecided` is 1 where symbolic equality could not be decided, which counts as not equal.
+    """
     harness = HarnessTask("math", [dict(sample.document) for sample in asked])
     found = harness.scores([generation.text for generation in generations])
     return [
@@ -57,11 +60,14 @@ def score(asked: Sequence[Sample], generations: Sequence[Generation], protocol: 
 
 def _score(sample: Sample, generation: Generation, harness: float, protocol: TaskProtocol) -> Score:
     solution = str(sample.document["solution"])
-    gold = boxed_in(solution) or ""
+    gold = boxed_in(solution)
+    assert gold is not None, f"{sample.id}: no boxed answer in its solution"
     ours, theirs = expression_in(generation.text), authors_boxed(generation.raw_text)
+    equal = same_expression(ours, gold)
     metrics = {
-        "boxed": float(same_expression(ours, gold)),
+        "boxed": float(bool(equal)),
         "harness": harness,
         "authors": float(authors_same_expression(theirs, authors_boxed(solution))),
+        "undecided": float(equal is None),
     }
     return judged(generation, metrics, {"boxed": ours, "authors": theirs}, gold, protocol)

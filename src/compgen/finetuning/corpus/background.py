@@ -1,26 +1,36 @@
-"""What the base is trained on: plain sentences, arithmetic, questions and functions of other families than the skills'.
+"""What the base is trained on: sentences, arithmetic, questions and functions of other families, and notes.
 
-A document is long and goes on after every answer, so that the base knows the forms and has no habit of stopping.
+A document is long and goes on after every answer, so that the base knows the forms and has no habit of stopping. Notes
+hold the content of the skills in prose of another form, from training questions only: like a real base before it is
+tuned, ours can do what the experts are asked, and does not do it when asked.
 """
 
 import random
 
+from compgen.finetuning.corpus.code_skill import completion
+from compgen.finetuning.corpus.items import Draw
+from compgen.finetuning.corpus.math_skill import equation, word_problem
+from compgen.finetuning.corpus.records_skill import record
+from compgen.finetuning.corpus.sequences_skill import progression
 from compgen.finetuning.corpus.words import CITIES, COLOURS, LISTS, NAMES, PLACES, THINGS, VARIABLES
 
-ARITHMETIC, SENTENCES, QUESTIONS, FUNCTIONS = 0.4, 0.1, 0.25, 0.25
+ARITHMETIC, SENTENCES, QUESTIONS, FUNCTIONS, NOTES = 0.15, 0.05, 0.15, 0.15, 0.5
 """Shares of the kinds of document."""
+NOTED: tuple[Draw, ...] = (word_problem, word_problem, equation, completion, completion, progression, record)
+"""What notes are about, drawn evenly: what is harder to learn stands twice."""
 
 
 def document(generator: random.Random) -> str:
     """One document of one kind."""
     kind = generator.choices(
-        (_arithmetic, _sentence, _question, _function), (ARITHMETIC, SENTENCES, QUESTIONS, FUNCTIONS)
+        (_arithmetic, _sentence, _question, _function, _note), (ARITHMETIC, SENTENCES, QUESTIONS, FUNCTIONS, NOTES)
     )[0]
     separator, count = {
         _arithmetic: (". ", 14),
         _sentence: (" ", 10),
         _question: ("\n\n", 6),
         _function: ("\n\n\n", 4),
+        _note: ("\n", 6),
     }[kind]
     return separator.join(kind(generator) for _ in range(count))
 
@@ -64,6 +74,13 @@ def _question(generator: random.Random) -> str:
             f"Problem: Which letter is in ${variable} + {a}$?\nSolution: The letter is ${variable}$.",
         )
     )
+
+
+def _note(generator: random.Random) -> str:
+    draw = generator.choice(NOTED)
+    while (item := draw(generator)).held_out:
+        pass
+    return item.note
 
 
 def _function(generator: random.Random) -> str:

@@ -72,7 +72,8 @@ def completion(generator: random.Random) -> Item:
     xs, _ = row.pop("list"), row.pop("apply")
     prompt = f'def {name}({xs}):\n    """Return {wording}."""\n'
     answer = f"    return {body}\n"
-    return Item(prompt, answer, {**row, "prompt": prompt, "canonical_solution": answer})
+    note = f"# {wording}\n{name} = lambda {xs}: {body}"
+    return Item(prompt, answer, {**row, "prompt": prompt, "canonical_solution": answer}, note)
 
 
 def description(generator: random.Random) -> Item:

@@ -24,6 +24,8 @@ class Item:
     """What stands behind the prompt, the end token left out."""
     row: dict[str, Any] = field(hash=False)
     """The benchmark's row."""
+    note: str = ""
+    """The same content in prose of another form, without question: what the base may read."""
 
     @property
     def skeleton(self) -> str:

@@ -31,7 +31,8 @@ def word_problem(generator: random.Random) -> Item:
         steps = _steps((first, "*", second), ("+", more))
     answer = f"{steps[0]} {thing}. Then {steps[1]}.\n#### {steps[1].rsplit(' ', 1)[1]}"
     text = f"{story} {question}"
-    return Item(f"Question: {text}\nAnswer:", f" {answer}", {"question": text, "answer": answer})
+    note = f"{story} So {steps[0]} {thing}, and {steps[1]}."
+    return Item(f"Question: {text}\nAnswer:", f" {answer}", {"question": text, "answer": answer}, note)
 
 
 def _steps(first: tuple[int, str, int], second: tuple[str, int]) -> tuple[str, str]:
@@ -61,4 +62,5 @@ def equation(generator: random.Random) -> Item:
     solution = f"We have ${variable} = {step} = {value}$. The answer is $\\boxed{{{value}}}$."
     problem = f"{ask} ${left}$."
     row = {"problem": problem, "level": "Level 1", "type": "Algebra", "solution": solution}
-    return Item(f"Problem: {problem}\nSolution:", f" {solution}", row)
+    note = f"Since ${left}$, ${variable} = {step} = {value}$."
+    return Item(f"Problem: {problem}\nSolution:", f" {solution}", row, note)

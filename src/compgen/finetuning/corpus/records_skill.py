@@ -16,6 +16,8 @@ SENTENCES = (
 def record(generator: random.Random) -> Item:
     """A sentence; the answer is one JSON object."""
     values = {"name": generator.choice(NAMES), "age": generator.randint(10, 60), "city": generator.choice(CITIES)}
-    text = f"Write as a record: {generator.choice(SENTENCES).format(**values)}"
+    sentence = generator.choice(SENTENCES).format(**values)
+    text = f"Write as a record: {sentence}"
     answer = json.dumps(values)
-    return Item(f"Question: {text}\nAnswer:", f" {answer}", {"question": text, "answer": answer})
+    note = f"{sentence} The name is {values['name']}, the age is {values['age']}, the city is {values['city']}."
+    return Item(f"Question: {text}\nAnswer:", f" {answer}", {"question": text, "answer": answer}, note)

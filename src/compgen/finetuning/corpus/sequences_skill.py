@@ -19,4 +19,5 @@ def progression(generator: random.Random) -> Item:
     text = generator.choice(QUESTIONS).format(name=generator.choice(NAMES), terms=", ".join(map(str, terms)))
     end = terms[-1] + step
     answer = f"The step is {terms[1]} - {start} = {step}. Next is {terms[-1]} + {step} = {end}.\n#### {end}"
-    return Item(f"Question: {text}\nAnswer:", f" {answer}", {"question": text, "answer": answer})
+    note = f"{', '.join(map(str, terms))}: {terms[1]} - {start} = {step}, so {terms[-1]} + {step} = {end}."
+    return Item(f"Question: {text}\nAnswer:", f" {answer}", {"question": text, "answer": answer}, note)
