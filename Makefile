@@ -47,7 +47,7 @@ job = $(eval JOBS += $(1))$(eval $(STATE)/$(1).done: $(patsubst %,$(STATE)/%.don
 
 JOBS :=
 # Long jobs first, so that two at a time end together; a summary comes after the jobs that it gathers.
-include $(addprefix pipelines/,composition.mk copying.mk copying_causal.mk copying_summary.mk \
+include $(addprefix pipelines/,composition.mk composition_gemma.mk copying.mk copying_causal.mk copying_summary.mk \
   charsub_autoregressive.mk charsub_authors.mk theory.mk)
 EXPERIMENTS := $(sort $(foreach name,$(JOBS),$(firstword $(subst /, ,$(name)))))
 STAMPS := $(patsubst %,$(STATE)/%.done,$(JOBS))

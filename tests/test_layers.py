@@ -4,7 +4,7 @@ import pytest
 
 from compgen.run.fingerprint import SOURCE_ROOT, source_closure
 
-DOMAINS = ("composition", "charsub", "copying")
+DOMAINS = ("composition", "charsub", "copying", "evaluation", "finetuning")
 PACKAGE = SOURCE_ROOT / "compgen"
 
 
@@ -30,7 +30,8 @@ def test_the_report_reads_files_and_knows_no_domain(module: str) -> None:
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_a_domain_imports_only_what_its_science_needs(domain: str) -> None:
-    allowed = {"charsub": {"charsub", "composition"}}.get(domain, {domain})
+    needed = {"charsub": {"composition"}, "evaluation": {"composition", "finetuning"}}
+    allowed = {domain} | needed.get(domain, set())
     for module in modules(domain):
         rooms = {path.split("/")[0] for path in imported(module) if "/" in path}
         assert rooms <= allowed | {"run"}, module

@@ -56,6 +56,7 @@ def load_arm(arm: ArmConfig, specs: Mapping[str, ComponentSpec], dtype: str, att
         rule=arm.rule,
         dtype=getattr(torch, dtype),
         attn_implementation=attention,
+        device_map="auto" if torch.cuda.is_available() else None,
     )
 
 

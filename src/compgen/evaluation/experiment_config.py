@@ -19,6 +19,8 @@ class CompositionConfig:
     """The arms of one generation job."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     models: dict[str, ModelConfig] = field(default_factory=dict)
+    gemma: dict[str, ModelConfig] = field(default_factory=dict)
+    """The paper's own models, by the names that arms use."""
     arms: dict[str, ArmConfig] = field(default_factory=dict)
     merge: MergingConfig = field(default_factory=MergingConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
