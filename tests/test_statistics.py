@@ -238,3 +238,15 @@ def test_one_draw_with_a_borrowed_spread_covers_the_mean_as_often_as_stated() ->
 def test_a_spread_is_not_borrowed_from_one_draw() -> None:
     with pytest.raises(ValueError, match="1 comparable draws"):
         borrowed_spread(0.5, [0.4])
+
+
+@pytest.mark.parametrize(("value", "low", "high"), [(0.0, -1, 1), (1.0, 0, 1), (-1.0, -1, 0)])
+def test_arms_that_always_differ_alike_have_an_interval_on_both_sides_of_what_is_possible(
+    value: float, low: float, high: float
+) -> None:
+    found = cluster_bootstrap_mean([np.full(10, value), np.full(10, value)], differences=True)
+    bound = wilson(0, 20).high
+    expected = {0.0: (-bound, bound), 1.0: (1 - bound, 1.0), -1.0: (-1.0, bound - 1)}[value]
+    assert (found.low, found.high) == pytest.approx(expected)
+    assert low <= found.low < found.high <= high
+    assert found.low <= value <= found.high

@@ -159,15 +159,21 @@ def mcnemar(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def cluster_bootstrap_mean(
-    values_by_seed: Sequence[ArrayLike], seed: int = 0, resamples: int = RESAMPLES, confidence: float = 0.95
+    values_by_seed: Sequence[ArrayLike],
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    differences: bool = False,
 ) -> Interval:
     """Percentile bootstrap of the mean of the seeds' means: seeds are resampled, then items within each.
 
     For a difference of two arms pass the item-wise differences of every seed. Where all items are right, or
-    all are wrong, resampling shows no spread; then Wilson's interval of the pooled items is returned.
+    all are wrong, resampling shows no spread; then Wilson's interval of the pooled items is returned, and for arms that
+    never differ the same on both sides of zero.
 
     Args:
         values_by_seed: one vector of shape (item,) per seed; the lengths may differ.
+        differences: whether the values are differences of right and wrong, −1, 0 or 1, and not shares.
 
     Raises:
         ValueError: no seed, an empty seed, or a value that is not finite.
@@ -176,6 +182,8 @@ def cluster_bootstrap_mean(
     if not clusters:
         raise ValueError("there must be at least one seed")
     pooled = np.concatenate(clusters)
+    if differences and pooled.size > 1 and np.ptp(pooled) == 0 and abs(pooled[0]) in (0, 1):
+        return _equal_differences(int(pooled[0]), pooled.size, confidence)
     if _is_binary(pooled) and np.ptp(pooled) == 0 and pooled.size > 1:
         interval = wilson(int(pooled.sum()), pooled.size, confidence)
         return Interval(interval.low, interval.high, f"{interval.method} over pooled items, all equal")
@@ -189,6 +197,14 @@ def cluster_bootstrap_mean(
         means[chosen] = _resampled_means(cluster, int(chosen.sum()), generator)
     method = f"percentile bootstrap over {len(clusters)} seeds, then items"
     return _percentile(means.mean(axis=1), confidence, method)
+
+
+def _equal_differences(value: int, n: int, confidence: float) -> Interval:
+    """Of a mean of equal differences −1, 0 or 1, from Wilson's interval of a share that was never, or always, met."""
+    never = wilson(0, n, confidence)
+    method = f"{never.method} over pooled differences, all equal"
+    low, high = {0: (-never.high, never.high), 1: (1 - never.high, 1.0), -1: (-1.0, never.high - 1)}[value]
+    return Interval(low, high, method)
 
 
 def area_under_curve(scores: ArrayLike, labels: ArrayLike) -> float:

@@ -61,7 +61,8 @@ def test_every_claim_names_its_evidence_or_why_there_is_none(smoke_run: Path, re
         assert claim["files"], claim["id"]
         for name in claim["files"]:
             assert (smoke_run / name).is_file(), (claim["id"], name)
-    assert sum(claim["verdict"] == "not run" for claim in results["claims"]) <= 10
+    own = [claim for claim in results["claims"] if "not part of profile" not in claim["reason"]]
+    assert sum(claim["verdict"] == "not run" for claim in own) <= 12
 
 
 def test_smoke_numbers_are_never_shown_as_evidence(smoke_run: Path, results: dict[str, Any]) -> None:

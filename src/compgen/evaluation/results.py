@@ -102,12 +102,15 @@ class Results:
         """The share of right answers, or the mean of another scorer's value."""
         return self.mean([(protocol, arm, benchmark)], lambda cell: cell.vector(metric))
 
-    def mean(self, keys: Sequence[Key], values: Callable[[Cell], Vector], note: str = "") -> dict[str, Any]:
-        """A measurement over all samples of some cells, seeds resampled first."""
+    def mean(
+        self, keys: Sequence[Key], values: Callable[[Cell], Vector], note: str = "", differences: bool = False
+    ) -> dict[str, Any]:
+        """A measurement over all samples of some cells, seeds resampled first; `differences` as in the bootstrap."""
         seeds = sorted(set.intersection(*(set(self._cells[key]) for key in keys)))
         chosen = [[self._cells[key][seed] for key in keys] for seed in seeds]
         vectors = [np.concatenate([values(cell) for cell in cells]) for cells in chosen]
-        return self._measurement(vectors, seeds, [cell for cells in chosen for cell in cells], note)
+        used = [cell for cells in chosen for cell in cells]
+        return self._measurement(vectors, seeds, used, note, differences)
 
     def difference(
         self,
@@ -134,7 +137,8 @@ class Results:
                 used += [a, b]
             vectors.append(np.concatenate(parts))
         p = mcnemar(np.concatenate([a for a, _ in pairs]), np.concatenate([b for _, b in pairs]))
-        return self._measurement(vectors, seeds, used, f"paired by sample; McNemar p = {p:.2g} over the pooled samples")
+        note = f"paired by sample; McNemar p = {p:.2g} over the pooled samples"
+        return self._measurement(vectors, seeds, used, note, differences=True)
 
     def contrast(self, first: Key, second: Key, values: Callable[[Cell], Vector], note: str) -> dict[str, Any]:
         """The mean over samples of a quantity of the first arm minus that of the second.
@@ -146,9 +150,8 @@ class Results:
         pairs = [(self._cells[first][seed], self._cells[second][seed]) for seed in seeds]
         for a, b in pairs:
             require_comparable(first[1], a.protocol, second[1], b.protocol)
-        return self._measurement(
-            [values(a) - values(b) for a, b in pairs], seeds, [c for pair in pairs for c in pair], note
-        )
+        used = [cell for pair in pairs for cell in pair]
+        return self._measurement([values(a) - values(b) for a, b in pairs], seeds, used, note, differences=True)
 
     def seed_means(self, protocol: str, arm: str, benchmark: str) -> dict[int, float]:
         """An arm's accuracy by seed."""
@@ -161,14 +164,16 @@ class Results:
             for seed in sorted(set.intersection(*(set(self._cells[key]) for key in chosen)))
         }
 
-    def _measurement(self, vectors: list[Vector], seeds: list[int], cells: list[Cell], note: str) -> dict[str, Any]:
+    def _measurement(
+        self, vectors: list[Vector], seeds: list[int], cells: list[Cell], note: str, differences: bool
+    ) -> dict[str, Any]:
         errors = sum(cell.errors for cell in cells)
         files = sorted({cell.file for cell in cells})
         n = sum(map(len, vectors))
         if errors:
             note = f"{errors} of {n} answers could not be judged: the value is withheld until they are"
             return {"value": None, "interval": None, "n": n, "seeds": seeds, "files": files, "note": note}
-        interval = cluster_bootstrap_mean(vectors, resamples=self.resamples).as_dict()
+        interval = cluster_bootstrap_mean(vectors, resamples=self.resamples, differences=differences).as_dict()
         value = float(np.mean([vector.mean() for vector in vectors]))
         found = {"value": value, "interval": interval, "n": n, "seeds": seeds, "files": files}
         return {**found, "note": note} if note else found

@@ -121,6 +121,7 @@ def _scorer_gap(results: Results, arm: str, benchmark: str, first: str, second: 
         [(FAIR, arm, benchmark)],
         lambda cell: cell.vector(first) - cell.vector(second),
         f"{first} minus {second} on the same generations",
+        differences=True,
     )
 
 

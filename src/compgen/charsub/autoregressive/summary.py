@@ -70,9 +70,9 @@ class Seeds:
         """The arms of one setting, in their order."""
         return [key[3] for key in self._cells[0] if key[:3] == (regime, sweep, setting)]
 
-    def over_strings(self, values: Sequence[Items], note: str = "") -> dict[str, Any]:
-        """A measurement from one vector over strings a seed."""
-        interval = cluster_bootstrap_mean(values, resamples=self._resamples)
+    def over_strings(self, values: Sequence[Items], note: str = "", differences: bool = False) -> dict[str, Any]:
+        """A measurement from one vector over strings a seed; `differences` as in the bootstrap."""
+        interval = cluster_bootstrap_mean(values, resamples=self._resamples, differences=differences)
         mean = float(np.mean([seed.mean() for seed in values]))
         return self._measurement(mean, interval.as_dict(), sum(map(len, values)), note)
 
@@ -186,7 +186,8 @@ def _expert_measurements(seeds: Seeds, experts: Mapping[str, Any]) -> dict[str, 
 def _gain(seeds: Seeds, regime: str, k: int, arm: str, other: str) -> dict[str, Any]:
     """Exact match of one arm minus another's, string by string."""
     first, second = (seeds.items(f"{regime}/experts/{k}/{name}") for name in (arm, other))
-    return seeds.over_strings([a - b for a, b in zip(first, second, strict=True)], f"paired by string, against {other}")
+    gaps = [a - b for a, b in zip(first, second, strict=True)]
+    return seeds.over_strings(gaps, f"paired by string, against {other}", differences=True)
 
 
 def _stop_change(seeds: Seeds, regime: str, k: int, arm: str) -> dict[str, Any]:
