@@ -76,8 +76,10 @@ def introduction() -> str:
         "architecture with about a million parameters is trained on text that the project writes: plain "
         "sentences, word problems and Python functions of other families than those that are asked. From it four "
         "experts are fine-tuned: math (word problems in GSM8K's and MATH's form), code (functions in HumanEval+'s "
-        "and MBPP+'s form), number sequences, and records in JSON. Questions are held out: neither their numbers "
-        "nor their wording with numbers masked occur in training.\n\n"
+        "and MBPP+'s form), number sequences, and records in JSON. The base has also read the content of the "
+        "skills as prose, never as questions with answers: it can do what it does not do when asked. Each expert "
+        "is held to the base's distribution on the base's own text. No test question, nor its wording with other "
+        "numbers, occurs in training.\n\n"
         "Every arm answers the same questions under one protocol (controlled), through lm-eval's tasks and "
         "evalplus's tests. Decoding runs on behind the first stop string, so that the very same generations are "
         "also scored as the authors' code scores them: raw completions of code, their patterns for answers. Under "
@@ -278,7 +280,7 @@ def _arm_table(job: FinishedJob) -> Table:
     rows = []
     for protocol in ("controlled", "authors"):
         cells = _cells(job, protocol)
-        names = {**ARMS, **MANY}
+        names = {**MANY, **ARMS}
         for arm in [name for name in names if any(key[0] == name for key in cells)]:
             values = [_text(cells.get((arm, benchmark))) for benchmark in BENCHMARKS]
             rows.append((names[arm], protocol, *values))
