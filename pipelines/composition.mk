@@ -17,7 +17,7 @@ composition_arms_outputs := composed,mixture,mean-log,nucleus,adaptive
 composition_arms_merged := linear,task-arithmetic-0.3,task-arithmetic-0.5,task-arithmetic-1.0,ties,dare,dare-ties,k4-task-arithmetic-0.5,k4-task-arithmetic-1.0
 composition_arms_stops := k2-oracle,k2-base,k2-mean,k2-max,k2-gate
 composition_arms_many := k3,k3-oracle,k3-mean,k3-clip,k4,k4-oracle,k4-base,k4-mean,k4-max,k4-gate
-composition_arms_sampled := base,math,code,composed,mixture,task-arithmetic-1.0,k3,k4,k4-oracle,k4-mean
+composition_arms_sampled := base,math,code,composed,mixture,task-arithmetic-1.0,k3,k4,k4-oracle,k4-mean,k4-clip,k4-kl
 composition_arms_authors := base,math,code,composed
 composition_arms_remedies := k4-mask,k4-kl,k4-clip,k4-largest,k4-mean-mask,k4-mean-kl,k4-mean-clip,k4-mean-largest,k4-adaptive
 # Beyond two experts the skills of the third and the fourth are asked about too.
