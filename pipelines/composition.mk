@@ -35,4 +35,8 @@ $(foreach s,$(COMPOSITION_SEEDS),$(call job,composition/merge-seed$(s),compositi
 $(foreach s,$(COMPOSITION_SEEDS),$(foreach g,$(COMPOSITION_GROUPS),$(call job,composition/generate-$(g)-seed$(s),composition_generate,composition/corpus $(call composition_models,$(s)) composition/merge-seed$(s),seed=$(s) 'composition.chosen=[$(composition_arms_$(g))]' $(composition_extra_$(g)))))
 $(foreach s,$(COMPOSITION_SEEDS),$(call job,composition/generate-authors-seed$(s),composition_generate,composition/corpus $(call composition_models,$(s)),seed=$(s) 'composition.chosen=[$(composition_arms_authors)]' 'job.config.protocol=$${protocol.authors}'))
 $(foreach s,$(COMPOSITION_SEEDS),$(foreach g,$(COMPOSITION_GROUPS) authors,$(call job,composition/score-$(g)-seed$(s),composition_score,composition/corpus composition/generate-$(g)-seed$(s),)))
-$(call job,composition/summary,composition_summary,$(filter composition/score-% composition/base-% composition/expert-% composition/merge-%,$(JOBS)),)
+COMPOSITION_DIAGNOSED_smoke := sampled
+COMPOSITION_DIAGNOSED_laptop := outputs many
+COMPOSITION_DIAGNOSED_paper := $(COMPOSITION_DIAGNOSED_laptop)
+$(foreach s,$(COMPOSITION_SEEDS),$(call job,composition/diagnose-seed$(s),composition_diagnose,composition/corpus $(call composition_models,$(s)) $(foreach g,$(COMPOSITION_DIAGNOSED_$(PROFILE)),composition/generate-$(g)-seed$(s)),seed=$(s)))
+$(call job,composition/summary,composition_summary,$(filter composition/score-% composition/base-% composition/expert-% composition/merge-% composition/diagnose-%,$(JOBS)),)
