@@ -22,6 +22,9 @@ STATE := $(RUN_DIRECTORY)/.make
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND := Agg
 export TOKENIZERS_PARALLELISM := false
+# Progress bars of packages would fill the jobs' logs, which tell their own progress.
+export HF_HUB_DISABLE_PROGRESS_BARS := 1
+export HF_DATASETS_DISABLE_PROGRESS_BARS := 1
 export WANDB_MODE ?= offline
 
 ifeq ($(filter $(PROFILE),smoke laptop paper),)

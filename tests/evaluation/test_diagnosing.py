@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,19 +16,11 @@ from compgen.composition.causal_lm import ComposedForCausalLM
 from compgen.errors import ConfigError, UserError
 from compgen.evaluation.config import ArmConfig, BenchmarkConfig, ProtocolConfig, TaskConfig
 from compgen.evaluation.decoding import DecodingOptions, Reader, Row
-from compgen.evaluation.diagnosing import (
-    FEATURES,
-    Answer,
-    answers_of,
-    area_measurements,
-    item_features,
-    kept_tokens,
-    read_items,
-    write_items,
-)
+from compgen.evaluation.diagnosed import FEATURES, area_measurements, read_items, write_items
+from compgen.evaluation.diagnosing import Answer, answers_of, item_features, kept_tokens
 from compgen.evaluation.diagnosing_config import DiagnoseConfig
 from compgen.evaluation.generation import Answerer, in_order
-from compgen.evaluation.posing import Posed
+from compgen.evaluation.posing import Posed, Questions
 from compgen.evaluation.protocol import Extraction, TaskProtocol
 from compgen.evaluation.results import Results
 from compgen.evaluation.samples import Generation, Outcome, Sample, Score, StopReason, write_lines
@@ -273,7 +265,7 @@ def answered(tmp_path: Path, composed: Any, tokenizer: Any, monkeypatch: pytest.
     samples = questions(5)
     protocol = ProtocolConfig(single={"gsm8k": TaskConfig(max_new_tokens=12)})
     task = protocol.task("gsm8k", composed=True)
-    monkeypatch.setattr(composition_diagnose, "pose", lambda *_: Posed(samples, "", len(samples)))
+    monkeypatch.setattr(Questions, "pose", lambda *_: Posed(samples, "", len(samples)))
     monkeypatch.setattr(composition_diagnose, "available", lambda *_: {})
     monkeypatch.setattr(composition_diagnose, "load_arm", lambda arm, *_: composed)
     monkeypatch.setattr(composition_diagnose, "tokenizer_of", lambda *_: tokenizer)
@@ -282,7 +274,7 @@ def answered(tmp_path: Path, composed: Any, tokenizer: Any, monkeypatch: pytest.
     file.parent.mkdir(parents=True)
     write_lines(file, written(composed, tokenizer, samples))
     units = {f"{arm}/gsm8k": {"protocol": task.as_dict()} for arm in arms}
-    config = {"arms": arms, "protocol": {"name": "controlled"}}
+    config = {"chosen": list(arms), "arms": arms, "protocol": asdict(protocol), "benchmarks": ["gsm8k"]}
     return finished(tmp_path / "generate", "composition_generate", {"seed": 3, "units": units}, config)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from compgen.evaluation.code import humaneval_plus, mbpp_plus
 from compgen.evaluation.code.completion import cut_completion
 from compgen.evaluation.code.scoring import CodeScoring, evaluate
 from compgen.evaluation.config import SandboxKind
@@ -17,8 +16,8 @@ Row = dict[str, Any]
 
 DATA = project_root().parent / "shared" / "data"
 FILES = {
-    humaneval_plus.BENCHMARK: (DATA / "humaneval_plus" / "HumanEvalPlus.jsonl.gz", 164),
-    mbpp_plus.BENCHMARK: (DATA / "mbpp_plus" / "MbppPlus.jsonl.gz", 378),
+    "humaneval_plus": (DATA / "humaneval_plus" / "HumanEvalPlus.jsonl.gz", 164),
+    "mbpp_plus": (DATA / "mbpp_plus" / "MbppPlus.jsonl.gz", 378),
 }
 SLOW = {"Mbpp/255", "Mbpp/271", "Mbpp/392", "Mbpp/599", "HumanEval/15", "HumanEval/130", "HumanEval/139"}
 """Their own solutions take seconds; the slow test has them."""
@@ -69,7 +68,7 @@ def test_all_own_solutions_pass(benchmark, containment):
 
 def test_a_cheat_that_returns_what_the_shown_assertion_wants_fails(containment):
     """lm-eval's mbpp_plus grades by that assertion alone and gives such a program full marks."""
-    rows = [row for row in real_rows(mbpp_plus.BENCHMARK)[:48] if row["task_id"] not in SLOW]
+    rows = [row for row in real_rows("mbpp_plus")[:48] if row["task_id"] not in SLOW]
     cheats = {}
     for row in rows:
         shown = re.search(r"^assert .*==\s*(.+)$", row["prompt"], re.MULTILINE)
@@ -77,7 +76,7 @@ def test_a_cheat_that_returns_what_the_shown_assertion_wants_fails(containment):
             cheats[row["task_id"]] = f"def {row['entry_point']}(*_):\n    return {shown[1]}\n"
     assert len(cheats) > 30
     chosen = [row for row in rows if row["task_id"] in cheats]
-    assert passing(mbpp_plus.BENCHMARK, chosen, cheats, containment) == 0.0
+    assert passing("mbpp_plus", chosen, cheats, containment) == 0.0
 
 
 @pytest.mark.parametrize("benchmark", FILES)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from compgen.errors import ConfigError, UserError
-from compgen.evaluation.code import humaneval_plus, mbpp_plus, scoring
+from compgen.evaluation.code import scoring
+from compgen.evaluation.code.posed import samples as pose
 from compgen.evaluation.code.sandbox import Finished
 from compgen.evaluation.code.scoring import CodeScoring, score_code
 from compgen.evaluation.config import SandboxKind
@@ -57,7 +58,7 @@ def options(containment: SandboxKind) -> CodeScoring:
 
 @pytest.fixture
 def add(humaneval_rows: list[Row]) -> Sample:
-    return humaneval_plus.samples(humaneval_rows, [], protocol("humaneval_plus"), 1)[0]
+    return pose(humaneval_rows, [], protocol("humaneval_plus"), 1)[0]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def judged(options: CodeScoring) -> Mapping[str, Score]:
         "atol": 0,
         "entry_point": "add",
     }
-    sample = humaneval_plus.samples([row], [], protocol("humaneval_plus"), None)[0]
+    sample = pose([row], [], protocol("humaneval_plus"), None)[0]
     asked = [([sample], [answer(sample, text)], protocol("humaneval_plus")) for text in ADD.values()]
     found = score_code("humaneval_plus", asked, options)
     return dict(zip(ADD, (scores[0] for scores in found), strict=True))
@@ -127,8 +128,8 @@ def test_values_inside_others_that_say_themselves_what_they_equal_do_not_pass(mb
     forged = "class Same:\n    def __eq__(self, other): return True\n"
     text = f"{forged}def evens(values): return [Same() for value in values if value % 2 == 0]\n"
     asked = protocol("mbpp_plus")
-    sample = mbpp_plus.samples(mbpp_rows, [], asked, None)[0]
-    score = mbpp_plus.score([sample], [answer(sample, text)], asked, options)[0]
+    sample = pose(mbpp_rows, [], asked, None)[0]
+    score = score_code("mbpp_plus", [([sample], [answer(sample, text)], asked)], options)[0][0]
     assert (score.outcome, score.metrics["base_tests"]) == (Outcome.wrong, 0.0)
 
 
@@ -142,25 +143,28 @@ def test_each_suite_begins_with_fresh_state(judged):
 
 
 def test_both_benchmarks_score_their_own_solutions(humaneval_rows, mbpp_rows, options):
-    for module, rows in ((humaneval_plus, humaneval_rows), (mbpp_plus, mbpp_rows)):
-        asked = protocol(module.BENCHMARK)
-        samples = module.samples(rows, [], asked, None)
+    for benchmark, rows in (("humaneval_plus", humaneval_rows), ("mbpp_plus", mbpp_rows)):
+        asked = protocol(benchmark)
+        samples = pose(rows, [], asked, None)
         assert [sample.prompt for sample in samples] == [row["prompt"] for row in rows]
-        scores = module.score(samples, [answer(sample, sample.reference) for sample in samples], asked, options)
+        answers = [answer(sample, sample.reference) for sample in samples]
+        (scores,) = score_code(benchmark, [(samples, answers, asked)], options)
         assert [score.outcome for score in scores] == [Outcome.correct] * len(rows)
         assert [score.id for score in scores] == [row["task_id"] for row in rows]
 
 
 def test_a_subset_is_scored_and_workers_change_nothing(humaneval_rows, options):
     asked = protocol("humaneval_plus")
-    samples = humaneval_plus.samples(humaneval_rows, [], asked, 2)
+    samples = pose(humaneval_rows, [], asked, 2)
     answers = [answer(samples[0], ADD["right"]), answer(samples[1], "    return []\n")]
     parallel = CodeScoring(sandbox=options.sandbox, workers=2, minimum_seconds=0.3)
-    alone, together = (humaneval_plus.score(samples, answers, asked, each) for each in (options, parallel))
+    alone, together = (
+        score_code("humaneval_plus", [(samples, answers, asked)], each)[0] for each in (options, parallel)
+    )
     assert alone == together
     assert [score.outcome for score in alone] == [Outcome.correct, Outcome.wrong]
-    assert humaneval_plus.score(samples[:1], answers[:1], asked, options) == alone[:1]
-    assert humaneval_plus.samples(humaneval_rows, [], asked, 1) == samples[:1]
+    assert score_code("humaneval_plus", [(samples[:1], answers[:1], asked)], options) == [alone[:1]]
+    assert pose(humaneval_rows, [], asked, 1) == samples[:1]
 
 
 def test_what_was_not_generated_is_an_error_and_what_was_cut_off_is_truncated(add, options):
@@ -208,7 +212,7 @@ def test_nothing_is_scored_where_a_solution_known_to_be_good_does_not_pass(add, 
 
 def test_a_run_that_fails_gives_errors_and_never_wrong_answers(add, humaneval_rows, options, monkeypatch):
     asked = protocol("humaneval_plus")
-    samples = humaneval_plus.samples(humaneval_rows, [], asked, None)
+    samples = pose(humaneval_rows, [], asked, None)
     answers = [answer(sample, sample.reference) for sample in samples]
     real = scoring.run
 
@@ -244,12 +248,12 @@ def test_arms_with_different_versions_of_a_problem_are_not_scored_together(add, 
 def test_rows_that_evalplus_would_misread_are_refused(humaneval_rows):
     asked = protocol("humaneval_plus")
     with pytest.raises(UserError, match="must be HumanEval/N"):
-        humaneval_plus.samples([{**humaneval_rows[0], "task_id": "ours/1"}], [], asked, None)
+        pose([{**humaneval_rows[0], "task_id": "ours/1"}], [], asked, None)
     with pytest.raises(UserError, match="lacks atol"):
-        humaneval_plus.samples([{k: v for k, v in humaneval_rows[0].items() if k != "atol"}], [], asked, None)
+        pose([{k: v for k, v in humaneval_rows[0].items() if k != "atol"}], [], asked, None)
     other = TaskProtocol("humaneval_plus", "harness", 0, (), 64, Extraction.code_cut)
     with pytest.raises(ConfigError, match="choose one of raw"):
-        humaneval_plus.samples(humaneval_rows, [], other, None)
+        pose(humaneval_rows, [], other, None)
 
 
 def test_options_name_the_field_that_is_wrong():

@@ -13,9 +13,8 @@ from compgen.composition.causal_lm import ComposedForCausalLM
 from compgen.composition.components import ComponentSpec
 from compgen.errors import UserError
 from compgen.evaluation.config import ArmConfig, ModelConfig
+from compgen.inputs import FINETUNE, MERGE, PRETRAIN
 from compgen.run.context import FinishedJob
-
-PRETRAIN, FINETUNE, MERGE = "composition_pretrain", "composition_finetune", "composition_merge"
 
 
 def available(inputs: Sequence[FinishedJob], models: Mapping[str, ModelConfig]) -> dict[str, ComponentSpec]:

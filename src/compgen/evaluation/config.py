@@ -1,7 +1,11 @@
 """What can be set about arms, protocols, generation, scoring and their summary, checked before torch is imported."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
+
+from omegaconf import OmegaConf
 
 from compgen.composition.options import Combination, CompositionRule, EndOfSequence, Remedy, Weighting
 from compgen.errors import require
@@ -9,11 +13,10 @@ from compgen.evaluation.protocol import Extraction, TaskProtocol
 
 NODE = "composition"
 BENCHMARKS = ("gsm8k", "math", "humaneval_plus", "mbpp_plus", "sequences", "records")
-CODE = ("humaneval_plus", "mbpp_plus")
 
 
 class SandboxKind(StrEnum):
-    """What holds model-written code. The same names as in evaluation/code/sandbox.py."""
+    """What holds model-written code while it runs."""
 
     auto = "auto"
     bubblewrap = "bubblewrap"
@@ -208,6 +211,13 @@ class GenerateConfig:
         for benchmark in self.benchmarks:
             for arm in self.arms.values():
                 self.protocol.task(benchmark, bool(arm.experts))
+
+
+def generate_config(values: Mapping[str, Any]) -> GenerateConfig:
+    """The configuration of a finished generation job, from the plain values in its manifest."""
+    config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(GenerateConfig), dict(values)))
+    assert isinstance(config, GenerateConfig)
+    return config
 
 
 @dataclass

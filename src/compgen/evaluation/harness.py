@@ -31,7 +31,6 @@ class HarnessTask:
 
     @cached_property
     def _task(self) -> Any:
-        import datasets
         import lm_eval.tasks
         from datasets import Dataset
         from lm_eval.api.task import ConfigurableTask
@@ -46,7 +45,6 @@ class HarnessTask:
         config.update(dataset_path="compgen", dataset_name=None, custom_dataset=lambda **_: splits)
         config["metadata"] = {"version": config["metadata"]["version"]}
         logging.getLogger("lm_eval").setLevel(logging.ERROR)
-        datasets.disable_progress_bars()
         return ConfigurableTask(config=config)
 
     def prompts(self, shots: int) -> list[str]:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from compgen.evaluation.benchmarks import TEXT
+from compgen.evaluation.code.posed import FAMILIES
 from compgen.evaluation.code.scoring import CodeScoring, score_code
-from compgen.evaluation.config import CODE, BenchmarkConfig, DataConfig, SandboxKind, SplitConfig
+from compgen.evaluation.config import GenerateConfig, SandboxKind, generate_config
 from compgen.evaluation.generation import in_order
-from compgen.evaluation.posing import pose, source_of
+from compgen.evaluation.posing import Questions
 from compgen.evaluation.protocol import TaskProtocol
-from compgen.evaluation.results import protocol_from
 from compgen.evaluation.samples import Generation, Outcome, Sample, Score, read_generations, write_lines
 from compgen.evaluation.stopping import stopping
 from compgen.run.context import FinishedJob
@@ -46,23 +46,21 @@ def units_of(job: FinishedJob, inputs: Sequence[FinishedJob]) -> list[Unit]:
         UserError: the rows cannot be had.
         ValueError: an answer is to another question.
     """
-    config = job.config
-    directory = source_of(inputs, DataConfig(**config["data"]))
-    generated = any(other.kind == "composition_corpus" for other in inputs)
-    return [_unit(job, name, facts, directory, generated) for name, facts in job.metrics["units"].items()]
+    config = generate_config(job.config)
+    questions = Questions.of(inputs, config)
+    return [_unit(job, config, questions, name) for name in job.metrics["units"]]
 
 
-def _unit(job: FinishedJob, name: str, facts: dict[str, Any], directory: Path | None, generated: bool) -> Unit:
+def _unit(job: FinishedJob, config: GenerateConfig, questions: Questions, name: str) -> Unit:
     arm, benchmark = name.rsplit("/", 1)
-    protocol = protocol_from(facts["protocol"])
-    source = benchmark_from(job.config["sources"][benchmark])
-    posed = pose(directory, source, protocol, job.config["limit"], generated)
+    protocol = config.protocol.task(benchmark, bool(config.arms[arm].experts))
+    posed = questions.pose(protocol)
     answers = read_generations(job.directory / "generations" / f"{name}.jsonl")
     return Unit(
         arm=arm,
         benchmark=benchmark,
-        seed=int(job.metrics["seed"]),
-        protocol_name=job.config["protocol"]["name"],
+        seed=config.seed,
+        protocol_name=config.protocol.name,
         protocol=protocol,
         samples=posed.samples,
         generations=in_order(posed.samples, answers),
@@ -70,46 +68,33 @@ def _unit(job: FinishedJob, name: str, facts: dict[str, Any], directory: Path | 
     )
 
 
-def benchmark_from(values: dict[str, Any]) -> BenchmarkConfig:
-    """A benchmark's record from its plain values."""
-    splits = {name: SplitConfig(**split) for name, split in values["splits"].items()}
-    return BenchmarkConfig(**{**values, "splits": splits})
+def judge(units: Sequence[Unit], sandbox: SandboxKind, directory: Path, progress: Progress) -> list[dict[str, Any]]:
+    """Write every unit's scores below a directory; all code of a benchmark is run in one go of the sandbox.
+
+    Returns:
+        What is counted, unit by unit.
+    """
+    scores = _code_scores(units, sandbox)
+    facts = []
+    for place, unit in enumerate(units):
+        found = scores.get(place) or TEXT[unit.benchmark].score(unit.samples, unit.generations, unit.protocol)
+        whole = [_with_stopping(unit, *pair) for pair in zip(found, unit.generations, strict=True)]
+        file = Path("scores") / unit.protocol_name / unit.arm / f"{unit.benchmark}.jsonl"
+        (directory / file).parent.mkdir(parents=True, exist_ok=True)
+        write_lines(directory / file, whole)
+        facts.append(_facts(unit, whole, file.as_posix()))
+        progress(place + 1, len(units), f"{unit.arm}/{unit.benchmark}")
+    return facts
 
 
-class Judge:
-    """Judges units, all code of a benchmark in one sandbox run."""
-
-    def __init__(self, sandbox: SandboxKind) -> None:
-        """Take the kind of sandbox."""
-        self._sandbox = sandbox
-
-    def judge(self, units: Sequence[Unit], directory: Path, progress: Progress) -> list[dict[str, Any]]:
-        """Write every unit's scores below a directory.
-
-        Returns:
-            What is counted, unit by unit.
-        """
-        scores = self._code_scores(units)
-        facts = []
-        for place, unit in enumerate(units):
-            found = scores.get(place) or TEXT[unit.benchmark].score(unit.samples, unit.generations, unit.protocol)
-            whole = [_with_stopping(unit, *pair) for pair in zip(found, unit.generations, strict=True)]
-            file = Path("scores") / unit.protocol_name / unit.arm / f"{unit.benchmark}.jsonl"
-            (directory / file).parent.mkdir(parents=True, exist_ok=True)
-            write_lines(directory / file, whole)
-            facts.append(_facts(unit, whole, file.as_posix()))
-            progress(place + 1, len(units), f"{unit.arm}/{unit.benchmark}")
-        return facts
-
-    def _code_scores(self, units: Sequence[Unit]) -> dict[int, list[Score]]:
-        found: dict[int, list[Score]] = {}
-        for benchmark in CODE:
-            places = [place for place, unit in enumerate(units) if unit.benchmark == benchmark]
-            if places:
-                asked = [(units[n].samples, units[n].generations, units[n].protocol) for n in places]
-                options = CodeScoring(sandbox=self._sandbox)
-                found.update(zip(places, score_code(benchmark, asked, options), strict=True))
-        return found
+def _code_scores(units: Sequence[Unit], sandbox: SandboxKind) -> dict[int, list[Score]]:
+    found: dict[int, list[Score]] = {}
+    for benchmark in FAMILIES:
+        places = [place for place, unit in enumerate(units) if unit.benchmark == benchmark]
+        if places:
+            asked = [(units[n].samples, units[n].generations, units[n].protocol) for n in places]
+            found.update(zip(places, score_code(benchmark, asked, CodeScoring(sandbox=sandbox)), strict=True))
+    return found
 
 
 def _with_stopping(unit: Unit, score: Score, generation: Generation) -> Score:

@@ -1,25 +1,32 @@
-"""The rows of the benchmarks that a job asks about, posed under its protocol.
+"""The questions that a job asks: where their rows come from, and how a protocol poses them."""
 
-Covers where rows come from (a corpus job, a local mirror or the hub) and which fingerprints go with them.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
-from compgen.errors import UserError
 from compgen.evaluation.benchmarks import TEXT
 from compgen.evaluation.code import posed as code
 from compgen.evaluation.config import BenchmarkConfig, DataConfig
 from compgen.evaluation.data import load_rows
 from compgen.evaluation.protocol import TaskProtocol
 from compgen.evaluation.samples import Sample
+from compgen.inputs import CORPUS, of_kind, only
 from compgen.run.context import FinishedJob
 
-CORPUS = "composition_corpus"
-FAMILIES = {"humaneval_plus": "HumanEval", "mbpp_plus": "Mbpp"}
-"""What the ids of evalplus's rows begin with. How code is run is not looked at here: asking does not depend on it."""
+SAMPLES = {
+    **{name: benchmark.samples for name, benchmark in TEXT.items()},
+    **dict.fromkeys(code.FAMILIES, code.samples),
+}
+"""How every benchmark is posed, by name."""
+
+
+class Asking(Protocol):
+    """What the configurations of jobs that ask questions have in common."""
+
+    data: DataConfig
+    sources: dict[str, BenchmarkConfig]
+    limit: int | None
 
 
 @dataclass(frozen=True)
@@ -32,41 +39,37 @@ class Posed:
     """Of the whole benchmark."""
 
 
-def source_of(inputs: Sequence[FinishedJob], data: DataConfig) -> Path | None:
-    """The directory of the benchmarks; None is the hub.
+@dataclass(frozen=True)
+class Questions:
+    """The benchmarks of a job: generated ones of a corpus job among its inputs, a local mirror, or the hub."""
 
-    Raises:
-        UserError: there are two corpus jobs among the inputs.
-    """
-    corpora = [job for job in inputs if job.kind == CORPUS]
-    if len(corpora) > 1:
-        raise UserError(f"inputs={[job.name for job in inputs]}: name one job of kind {CORPUS} only")
-    if corpora:
-        return corpora[0].directory / "benchmarks"
-    return Path(data.directory) if data.directory else None
+    directory: Path | None
+    """None is the hub."""
+    generated: bool
+    """Whether the rows are of our own making and have no recorded fingerprint."""
+    sources: Mapping[str, BenchmarkConfig]
+    limit: int | None
 
+    @classmethod
+    def of(cls, inputs: Sequence[FinishedJob], config: Asking) -> "Questions":
+        """Those of a job with these inputs and this configuration.
 
-def pose(
-    directory: Path | None, source: BenchmarkConfig, protocol: TaskProtocol, limit: int | None, generated: bool
-) -> Posed:
-    """The samples of one benchmark under a protocol.
+        Raises:
+            UserError: there are two corpus jobs among the inputs.
+        """
+        if of_kind(inputs, CORPUS):
+            return cls(only(inputs, CORPUS).directory / "benchmarks", True, config.sources, config.limit)
+        directory = Path(config.data.directory) if config.data.directory else None
+        return cls(directory, False, config.sources, config.limit)
 
-    Args:
-        directory: of the benchmarks, or None for the hub.
-        source: the benchmark's record.
-        protocol: names the benchmark and how it is posed.
-        limit: only the first so many samples.
-        generated: whether the rows are of our own making and have no recorded fingerprint.
+    def pose(self, protocol: TaskProtocol) -> Posed:
+        """The samples of one benchmark under a protocol.
 
-    Raises:
-        UserError: the rows cannot be had, or are not the recorded ones.
-    """
-    test = load_rows(directory, source, protocol.benchmark, "test", recorded=not generated)
-    train: list[dict[str, Any]] = []
-    if protocol.shots:
-        train = load_rows(directory, source, protocol.benchmark, "train", recorded=not generated).rows
-    if protocol.benchmark in FAMILIES:
-        samples = code.as_samples(test.rows, FAMILIES[protocol.benchmark], protocol, limit)
-    else:
-        samples = TEXT[protocol.benchmark].samples(test.rows, train, protocol, limit)
-    return Posed(samples, test.fingerprint, len(test.rows))
+        Raises:
+            UserError: the rows cannot be had, or are not the recorded ones.
+        """
+        name = protocol.benchmark
+        recorded = not self.generated
+        test = load_rows(self.directory, self.sources[name], name, "test", recorded)
+        train = load_rows(self.directory, self.sources[name], name, "train", recorded).rows if protocol.shots else []
+        return Posed(SAMPLES[name](test.rows, train, protocol, self.limit), test.fingerprint, len(test.rows))

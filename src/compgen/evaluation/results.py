@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from compgen.errors import UserError
 from compgen.evaluation.protocol import Extraction, TaskProtocol, require_comparable
 from compgen.evaluation.samples import Outcome, Score, read_scores
+from compgen.inputs import SCORE, of_kind
 from compgen.run.context import FinishedJob
 from compgen.statistics import cluster_bootstrap_mean, mcnemar
 
-SCORE = "composition_score"
 Vector = NDArray[np.float64]
 Key = tuple[str, str, str]
 """Protocol, arm, benchmark."""
@@ -57,9 +57,8 @@ class Results:
         """
         self.resamples = resamples
         self._cells: dict[Key, dict[int, Cell]] = {}
-        for job in jobs:
-            if job.kind == SCORE:
-                self._read(job)
+        for job in of_kind(jobs, SCORE):
+            self._read(job)
         if not self._cells:
             raise UserError(f"inputs={[job.name for job in jobs]}: name at least one finished job of kind {SCORE}")
 

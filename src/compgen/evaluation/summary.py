@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from compgen.evaluation.diagnosing import area_measurements
+from compgen.evaluation.diagnosed import area_measurements
 from compgen.evaluation.results import Cell, Key, Results, Vector
+from compgen.inputs import DIAGNOSE, of_kind
 from compgen.run.context import FinishedJob
 from compgen.statistics import bootstrap_mean
 
 FAIR, AUTHORS = "controlled", "authors"
-DIAGNOSE = "composition_diagnose"
 OWN = {
     "gsm8k": "math",
     "math": "math",
@@ -47,7 +47,7 @@ def summarize(jobs: Sequence[FinishedJob], resamples: int) -> dict[str, Any]:
         **_composed_against_experts(results),
         **_against_baselines(results),
         **_many_experts(results),
-        **area_measurements([job for job in jobs if job.kind == DIAGNOSE], results, resamples),
+        **area_measurements(of_kind(jobs, DIAGNOSE), results, resamples),
     }
     return {
         "measurements": dict(sorted(measurements.items())),

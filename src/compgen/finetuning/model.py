@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from transformers import Gemma2Config, Gemma2ForCausalLM, GenerationConfig
-from transformers.utils import logging as transformers_logging
 
 from compgen.finetuning.config import TinyModelConfig
 from compgen.finetuning.tokenizer import BEGIN, END, PAD
@@ -22,7 +21,6 @@ def new_model(config: TinyModelConfig, vocabulary: int, seed: int) -> Any:
 
 def save_checkpoint(model: Any, tokenizer: Any, directory: Path) -> None:
     """Write a Hugging Face folder with everything that loading needs."""
-    transformers_logging.disable_progress_bar()
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from compgen.finetuning.config import FinetuningSchedule, ScheduleConfig
 from compgen.finetuning.corpus.items import Item
 from compgen.finetuning.tokenizer import BEGIN, END, PAD, encode
+from compgen.prompts import SEPARATOR, ZERO_SHOT
 from compgen.run.context import JobContext
 
 IGNORED = -100
@@ -25,13 +26,6 @@ BETAS = (0.9, 0.95)
 LARGEST_GRADIENT = 1.0
 LAST_SHARE = 0.02
 """Of the learning rate, at the last step."""
-INSTRUCTION = (
-    "Solve the following grade-school math word problem step by step. "
-    "End your response with '#### <final numeric answer>'.\n"
-)
-"""The authors' zero-shot prompt (dossier 3.3), which experts must have seen to follow it."""
-SEPARATOR = "\n\n"
-"""What lm-eval puts between examples."""
 MOST_SHOWN = 2
 REPLAYED_TOKENS = 64
 """Of one replayed row."""
@@ -177,7 +171,7 @@ class Examples:
         self._background = background
         self._forms = [encode_items(tokenizer, items) for items in forms]
         self._instructed = [items[0].prompt.startswith("Question:") for items in forms]
-        self._instruction = encode(tokenizer, INSTRUCTION)
+        self._instruction = encode(tokenizer, ZERO_SHOT)
         self._separator = encode(tokenizer, SEPARATOR)
         self._schedule = schedule
 

@@ -11,6 +11,7 @@ from compgen.charsub.autoregressive.arms import COMPOSED
 from compgen.charsub.autoregressive.evaluation import Findings, load_models, units
 from compgen.charsub.autoregressive_config import AutoregressiveEvaluateConfig
 from compgen.errors import UserError
+from compgen.inputs import only
 from compgen.run.context import FinishedJob, JobContext
 
 TRAIN = "charsub_autoregressive_train"
@@ -34,14 +35,12 @@ def run(config: AutoregressiveEvaluateConfig, context: JobContext) -> dict[str, 
 
 
 def _trained(config: AutoregressiveEvaluateConfig, context: JobContext) -> FinishedJob:
-    jobs = [job for job in context.inputs.values() if job.kind == TRAIN]
-    if len(jobs) != 1:
-        raise UserError(f"inputs={list(context.inputs)}: name exactly one finished job of kind {TRAIN}")
+    job = only(context.inputs.values(), TRAIN)
     for name in ("seed", "model", "data"):
-        ours, theirs = _plain_values(config)[name], jobs[0].config[name]
+        ours, theirs = _plain_values(config)[name], job.config[name]
         if ours != theirs:
-            raise UserError(f"{name}={ours!r}: {jobs[0].name} was trained with {theirs!r}: evaluate it with the same")
-    return jobs[0]
+            raise UserError(f"{name}={ours!r}: {job.name} was trained with {theirs!r}: evaluate it with the same")
+    return job
 
 
 def _plain_values(config: AutoregressiveEvaluateConfig) -> dict[str, Any]:

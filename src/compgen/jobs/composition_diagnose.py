@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-from compgen.composition.options import Combination, EndOfSequence, Remedy, Weighting
 from compgen.errors import UserError
 from compgen.evaluation.arms import available, load_arm, tokenizer_of
-from compgen.evaluation.config import ArmConfig
-from compgen.evaluation.diagnosing import FEATURES, Answer, Items, answers_of, item_features, write_items
+from compgen.evaluation.config import ArmConfig, generate_config
+from compgen.evaluation.diagnosed import FEATURES, Items, write_items
+from compgen.evaluation.diagnosing import Answer, answers_of, item_features
 from compgen.evaluation.diagnosing_config import DiagnoseConfig
-from compgen.evaluation.posing import pose, source_of
+from compgen.evaluation.posing import Questions
 from compgen.evaluation.protocol import TaskProtocol
 from compgen.evaluation.results import protocol_from
 from compgen.evaluation.samples import read_generations
+from compgen.inputs import GENERATE, of_kind
 from compgen.run.context import FinishedJob, JobContext
 
-GENERATE = "composition_generate"
 LOWEST_AGREEMENT = 0.9
 """Of the answers' tokens and what the components choose now. Rounding in half precision moves few of them."""
 
@@ -49,7 +49,7 @@ def run(config: DiagnoseConfig, context: JobContext) -> dict[str, Any]:
 def _answered(arm: str, benchmark: str, seed: int, inputs: Sequence[FinishedJob]) -> FinishedJob:
     """The one generation job that has the arm's answers."""
     unit = f"{arm}/{benchmark}"
-    found = [job for job in inputs if job.kind == GENERATE and unit in job.metrics["units"]]
+    found = [job for job in of_kind(inputs, GENERATE) if unit in job.metrics["units"]]
     if len(found) != 1:
         names = ", ".join(job.name for job in found) or "none"
         raise UserError(f"inputs: {unit} needs one job of kind {GENERATE} that answered it, there are: {names}")
@@ -64,16 +64,7 @@ def arm_of(job: FinishedJob, name: str) -> ArmConfig:
     Raises:
         UserError: it has no experts.
     """
-    values = job.config["arms"][name]
-    arm = ArmConfig(
-        **{
-            **values,
-            "combination": Combination(values["combination"]),
-            "remedy": Remedy(values["remedy"]),
-            "end_of_sequence": EndOfSequence(values["end_of_sequence"]),
-            "weighting": Weighting(values["weighting"]),
-        }
-    )
+    arm = generate_config(job.config).arms[name]
     if not arm.experts:
         raise UserError(f"arms={name}: a single model has nothing to diagnose, name arms with experts")
     return arm
@@ -93,9 +84,7 @@ def _diagnose(
     context: JobContext,
 ) -> Items:
     inputs = list(context.inputs.values())
-    generated = any(other.kind == "composition_corpus" for other in inputs)
-    source = config.sources[protocol.benchmark]
-    posed = pose(source_of(inputs, config.data), source, protocol, config.limit, generated)
+    posed = Questions.of(inputs, config).pose(protocol)
     model, tokenizer = loaded
     stored = read_generations(job.directory / "generations" / f"{unit}.jsonl")
     answers: list[Answer] = answers_of(tokenizer, posed.samples, stored)

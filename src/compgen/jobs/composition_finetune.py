@@ -13,14 +13,14 @@ from compgen.finetuning.corpus.items import Item
 from compgen.finetuning.corpus.skills import SKILLS
 from compgen.finetuning.model import save_checkpoint
 from compgen.finetuning.training import Examples, background, share_right, train
+from compgen.inputs import CORPUS, PRETRAIN, only
 from compgen.run.context import FinishedJob, JobContext
-
-CORPUS, BASE = "composition_corpus", "composition_pretrain"
 
 
 def run(config: FinetuneConfig, context: JobContext) -> dict[str, Any]:
     """Fine-tune on the skill's training questions, test on its validation questions, write the checkpoint."""
-    corpus, base = _one(context, CORPUS), _one(context, BASE)
+    inputs = list(context.inputs.values())
+    corpus, base = only(inputs, CORPUS), only(inputs, PRETRAIN)
     if base.config["seed"] != config.seed:
         raise UserError(
             f"seed={config.seed}: {base.name} has seed {base.config['seed']}: give the base of the same seed"
@@ -38,13 +38,6 @@ def run(config: FinetuneConfig, context: JobContext) -> dict[str, Any]:
     right = {name: share_right(model, tokenizer, _items(corpus, f"validation/{name}")) for name in benchmarks}
     save_checkpoint(model, tokenizer, context.directory / "model")
     return {"seed": config.seed, "skill": config.skill.value, "losses": losses, "validation": right}
-
-
-def _one(context: JobContext, kind: str) -> FinishedJob:
-    jobs = [job for job in context.inputs.values() if job.kind == kind]
-    if len(jobs) != 1:
-        raise UserError(f"inputs={list(context.inputs)}: name exactly one finished job of kind {kind}")
-    return jobs[0]
 
 
 def _items(corpus: FinishedJob, name: str) -> list[Item]:

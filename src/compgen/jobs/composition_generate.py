@@ -8,7 +8,7 @@ from compgen.evaluation.arms import available, load_arm, tokenizer_of
 from compgen.evaluation.config import ArmConfig, GenerateConfig
 from compgen.evaluation.decoding import DecodingOptions
 from compgen.evaluation.generation import Answerer, in_order
-from compgen.evaluation.posing import Posed, pose, source_of
+from compgen.evaluation.posing import Posed, Questions
 from compgen.evaluation.protocol import TaskProtocol
 from compgen.evaluation.samples import Generation, generation_from, write_lines
 from compgen.run.context import JobContext
@@ -27,8 +27,7 @@ def run(config: GenerateConfig, context: JobContext) -> dict[str, Any]:
     """Answer every sample with every arm; one file of JSON lines for each arm and benchmark."""
     inputs = list(context.inputs.values())
     specs = available(inputs, config.models)
-    source = source_of(inputs, config.data)
-    generated = any(job.kind == "composition_corpus" for job in inputs)
+    questions = Questions.of(inputs, config)
     saved = context.checkpoint.load()
     state = State(**saved) if saved else State({}, 0, [])
     metrics: dict[str, Any] = {}
@@ -37,7 +36,7 @@ def run(config: GenerateConfig, context: JobContext) -> dict[str, Any]:
     for place, (name, benchmark) in enumerate(units):
         arm = config.arms[name]
         protocol = config.protocol.task(benchmark, bool(arm.experts))
-        posed = pose(source, config.sources[benchmark], protocol, config.limit, generated)
+        posed = questions.pose(protocol)
         unit = f"{name}/{benchmark}"
         if unit not in state.done:
             if loaded is None or loaded[0] != name:

@@ -10,9 +10,9 @@ from typing import Any
 from compgen.composition.merging import TaskVectors, measure_task_vectors, merge_models, weights_digest
 from compgen.composition.merging_config import CompositionMergeConfig, MergingConfig
 from compgen.errors import UserError
+from compgen.inputs import FINETUNE, PRETRAIN
 from compgen.run.context import FinishedJob, JobContext
 
-BASE, EXPERT = "composition_pretrain", "composition_finetune"
 COLUMNS = ["name", "method", "experts", "scaling", "density", "norm", "left_at_base", "sha256"]
 
 
@@ -40,8 +40,8 @@ def find_models(skills: Iterable[str], inputs: Iterable[FinishedJob]) -> tuple[P
         UserError: there is no base or more than one, or no expert with a skill or more than one.
     """
     jobs = list(inputs)
-    bases = [job for job in jobs if job.kind == BASE]
-    found = {skill: [job for job in jobs if job.kind == EXPERT and job.config["skill"] == skill] for skill in skills}
+    bases = [job for job in jobs if job.kind == PRETRAIN]
+    found = {skill: [job for job in jobs if job.kind == FINETUNE and job.config["skill"] == skill] for skill in skills}
     for what, candidates in {"base": bases, **found}.items():
         if len(candidates) != 1:
             names = [job.name for job in candidates] or "none"

@@ -4,22 +4,18 @@ from typing import Any
 
 from transformers import AutoTokenizer
 
-from compgen.errors import UserError
 from compgen.finetuning.config import PretrainConfig
 from compgen.finetuning.model import new_model, save_checkpoint
 from compgen.finetuning.training import background, packed_documents, train
+from compgen.inputs import CORPUS, only
 from compgen.run.context import JobContext
-
-CORPUS = "composition_corpus"
 
 
 def run(config: PretrainConfig, context: JobContext) -> dict[str, Any]:
     """Train on the background and write the checkpoint."""
-    corpora = [job for job in context.inputs.values() if job.kind == CORPUS]
-    if len(corpora) != 1:
-        raise UserError(f"inputs={list(context.inputs)}: name exactly one finished job of kind {CORPUS}")
-    tokenizer = AutoTokenizer.from_pretrained(corpora[0].directory / "tokenizer")
-    documents = background(corpora[0].directory, tokenizer)
+    corpus = only(context.inputs.values(), CORPUS)
+    tokenizer = AutoTokenizer.from_pretrained(corpus.directory / "tokenizer")
+    documents = background(corpus.directory, tokenizer)
     model = new_model(config.model, len(tokenizer), config.seed)
     draw = packed_documents(documents, config.schedule.batch_size, config.schedule.row_tokens)
     losses = train(model, config.schedule, draw, config.seed, context)

@@ -4,22 +4,21 @@ from typing import Any
 
 from compgen.errors import UserError
 from compgen.evaluation.config import ScoreConfig
-from compgen.evaluation.judging import Judge, Unit, units_of
+from compgen.evaluation.judging import Unit, judge, units_of
+from compgen.inputs import GENERATE, of_kind
 from compgen.run.context import JobContext
 
-GENERATE = "composition_generate"
 SHOWN = 3
 
 
 def run(config: ScoreConfig, context: JobContext) -> dict[str, Any]:
     """Judge every unit; one file of JSON lines each, its counts among the metrics."""
     inputs = list(context.inputs.values())
-    generated = [job for job in inputs if job.kind == GENERATE]
+    generated = of_kind(inputs, GENERATE)
     if not generated:
         raise UserError(f"inputs={list(context.inputs)}: name at least one finished job of kind {GENERATE}")
     units = [unit for job in generated for unit in units_of(job, inputs)]
-    judge = Judge(config.sandbox)
-    facts = judge.judge(units, context.directory, context.progress)
+    facts = judge(units, config.sandbox, context.directory, context.progress)
     _show(units, facts, context)
     return {"units": facts}
 

@@ -5,42 +5,22 @@ so that all prompts share them; `authors_zero_shot` is the instruction of the au
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from compgen.evaluation.answers import MARK, number_in, same_number
 from compgen.evaluation.authors_answers import authors_number, authors_same_number
-from compgen.evaluation.benchmarks.posed import as_samples, judged, shown, unknown_prompt
+from compgen.evaluation.benchmarks import posed
+from compgen.evaluation.benchmarks.posed import Form, judged
 from compgen.evaluation.harness import HarnessTask
 from compgen.evaluation.protocol import TaskProtocol
 from compgen.evaluation.samples import Generation, Sample, Score
+from compgen.prompts import QUESTION, ZERO_SHOT
 
 Row = dict[str, Any]
-FORM = "Question: {question}\nAnswer:"
-INSTRUCTION = (
-    "Solve the following grade-school math word problem step by step. "
-    "End your response with '#### <final numeric answer>'.\n"
-)
-
-
-def samples(test: Sequence[Row], train: Sequence[Row], protocol: TaskProtocol, limit: int | None) -> list[Sample]:
-    """The questions under a protocol.
-
-    Raises:
-        ConfigError: it has no such prompt format, or shows more shots than there are.
-    """
-    return as_samples(test, _prompts(test, train, protocol), "answer", protocol, limit)
-
-
-def _prompts(test: Sequence[Row], train: Sequence[Row], protocol: TaskProtocol) -> list[str]:
-    if protocol.prompt == "harness":
-        return HarnessTask("gsm8k", test, train).prompts(protocol.shots)
-    asked = [FORM.format(question=row["question"]) for row in test]
-    if protocol.prompt == "controlled":
-        head = shown(train, "question", "answer", protocol.shots, FORM)
-        return [head + prompt for prompt in asked]
-    if protocol.prompt == "authors_zero_shot":
-        return [INSTRUCTION + prompt for prompt in asked]
-    raise unknown_prompt(protocol, ("harness", "controlled", "authors_zero_shot"))
+FORM = Form("question", "answer", QUESTION, "gsm8k", {"authors_zero_shot": ZERO_SHOT})
+samples = partial(posed.samples, FORM)
+"""The questions under a protocol; see there."""
 
 
 def gold_of(row: Row) -> str:

@@ -5,17 +5,19 @@ their solutions; `authors_two_shot` has the two examples of the authors' noteboo
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from compgen.evaluation.answers import boxed_in, expression_in, same_expression
 from compgen.evaluation.authors_answers import authors_boxed, authors_same_expression
-from compgen.evaluation.benchmarks.posed import as_samples, judged, shown, unknown_prompt
+from compgen.evaluation.benchmarks import posed
+from compgen.evaluation.benchmarks.posed import Form, judged
 from compgen.evaluation.harness import HarnessTask
 from compgen.evaluation.protocol import TaskProtocol
 from compgen.evaluation.samples import Generation, Sample, Score
+from compgen.prompts import PROBLEM
 
 Row = dict[str, Any]
-FORM = "Problem: {question}\nSolution:"
 AUTHORS = r"""Solve the following math problem step by step. Put your final answer in \boxed{}.
 Problem: What is $2^{10}$?
 Solution: $2^{10} = 1024$. The answer is $\boxed{1024}$.
@@ -24,25 +26,9 @@ Solution: $\frac{x^2-1}{x-1} = \frac{(x+1)(x-1)}{x-1} = x+1$. The answer is $\bo
 """
 
 
-def samples(test: Sequence[Row], train: Sequence[Row], protocol: TaskProtocol, limit: int | None) -> list[Sample]:
-    """The problems under a protocol.
-
-    Raises:
-        ConfigError: it has no such prompt format, or shows more shots than there are.
-    """
-    return as_samples(test, _prompts(test, train, protocol), "solution", protocol, limit)
-
-
-def _prompts(test: Sequence[Row], train: Sequence[Row], protocol: TaskProtocol) -> list[str]:
-    if protocol.prompt == "harness":
-        return HarnessTask("math", test, train).prompts(protocol.shots)
-    asked = [FORM.format(question=row["problem"]) for row in test]
-    if protocol.prompt == "controlled":
-        head = shown(train, "problem", "solution", protocol.shots, FORM)
-        return [head + prompt for prompt in asked]
-    if protocol.prompt == "authors_two_shot":
-        return [AUTHORS + prompt for prompt in asked]
-    raise unknown_prompt(protocol, ("harness", "controlled", "authors_two_shot"))
+FORM = Form("problem", "solution", PROBLEM, "math", {"authors_two_shot": AUTHORS})
+samples = partial(posed.samples, FORM)
+"""The problems under a protocol; see there."""
 
 
 def score(asked: Sequence[Sample], generations: Sequence[Generation], protocol: TaskProtocol) -> list[Score]:

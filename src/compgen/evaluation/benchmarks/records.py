@@ -1,27 +1,21 @@
 """Records: a sentence, and one JSON object that must be written letter for letter. Generated data only."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from compgen.evaluation.benchmarks.gsm8k import FORM
-from compgen.evaluation.benchmarks.posed import as_samples, judged, shown, unknown_prompt
+from compgen.evaluation.benchmarks import posed
+from compgen.evaluation.benchmarks.posed import Form, judged
 from compgen.evaluation.protocol import TaskProtocol
 from compgen.evaluation.samples import Generation, Sample, Score
+from compgen.prompts import QUESTION
 
 Row = dict[str, Any]
 
 
-def samples(test: Sequence[Row], train: Sequence[Row], protocol: TaskProtocol, limit: int | None) -> list[Sample]:
-    """The sentences under a protocol.
-
-    Raises:
-        ConfigError: it has no such prompt format, or shows more shots than there are.
-    """
-    if protocol.prompt != "controlled":
-        raise unknown_prompt(protocol, ("controlled",))
-    head = shown(train, "question", "answer", protocol.shots, FORM)
-    prompts = [head + FORM.format(question=row["question"]) for row in test]
-    return as_samples(test, prompts, "answer", protocol, limit)
+FORM = Form("question", "answer", QUESTION)
+samples = partial(posed.samples, FORM)
+"""The sentences under a protocol; see there."""
 
 
 def score(asked: Sequence[Sample], generations: Sequence[Generation], protocol: TaskProtocol) -> list[Score]:

@@ -1,4 +1,8 @@
-"""What both benchmarks of code share in posing: rows of evalplus to samples."""
+"""HumanEval+ and MBPP+ as they are posed: a signature with a docstring, or a sentence with one assertion, is continued.
+
+Rows, tests and comparisons are evalplus's (HumanEval+ 0.1.10, 164 rows; MBPP+ 0.2.0, 378 rows). How answers are run and
+scored is in `scoring.py` and not imported here: asking does not depend on it.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,16 +15,18 @@ from compgen.evaluation.samples import Sample
 
 Row = Mapping[str, Any]
 PROMPTS = ("raw",)
+FAMILIES = {"humaneval_plus": "HumanEval", "mbpp_plus": "Mbpp"}
+"""What evalplus's ids begin with, by benchmark."""
 FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input", "atol")
 
 
-def as_samples(rows: Sequence[Row], family: str, protocol: TaskProtocol, limit: int | None) -> list[Sample]:
-    """The rows as samples; the prompt `raw` is the row's own.
+def samples(test: Sequence[Row], train: Sequence[Row], protocol: TaskProtocol, limit: int | None) -> list[Sample]:
+    """The functions to be written, under a protocol; the prompt `raw` is the row's own.
 
     Args:
-        rows: of evalplus.
-        family: what their ids begin with, `HumanEval` or `Mbpp`.
-        protocol: how they are posed.
+        test: rows of evalplus.
+        train: none, there are no shots.
+        protocol: names the benchmark and how it is posed.
         limit: only the first so many.
 
     Raises:
@@ -30,9 +36,10 @@ def as_samples(rows: Sequence[Row], family: str, protocol: TaskProtocol, limit: 
     if protocol.prompt not in PROMPTS:
         raise unknown_prompt(protocol, PROMPTS)
     require(protocol.shots == 0, f"protocol.{protocol.benchmark}.shots", protocol.shots, "code is posed without, set 0")
-    chosen = rows[: limit or len(rows)]
+    assert not train, "code is posed without shots"
+    chosen = test[: limit or len(test)]
     for row in chosen:
-        _check(row, family)
+        _check(row, FAMILIES[protocol.benchmark])
     return [Sample(row["task_id"], row["prompt"], 0, protocol.stop, row, row["canonical_solution"]) for row in chosen]
 
 

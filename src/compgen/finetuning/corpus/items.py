@@ -7,7 +7,7 @@ that neither a test question nor its wording with other numbers is ever trained 
 import hashlib
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,14 +37,6 @@ class Item:
         """Whether the skeleton belongs to the test sets."""
         digest = hashlib.sha256(self.skeleton.encode("utf-8")).digest()
         return digest[0] % HELD_OUT_OF == 0
-
-
-def draws(draw: Draw, generator: random.Random, held_out: bool) -> Iterator[Item]:
-    """Endless items of one side of the split."""
-    while True:
-        item = draw(generator)
-        if item.held_out == held_out:
-            yield item
 
 
 def distinct(draw: Draw, generator: random.Random, held_out: bool, count: int) -> list[Item]:

@@ -4,6 +4,7 @@ import random
 
 from compgen.finetuning.corpus.items import Item
 from compgen.finetuning.corpus.words import NAMES, THINGS, VARIABLES
+from compgen.prompts import PROBLEM, QUESTION
 
 
 def word_problem(generator: random.Random) -> Item:
@@ -32,7 +33,7 @@ def word_problem(generator: random.Random) -> Item:
     answer = f"{steps[0]} {thing}. Then {steps[1]}.\n#### {steps[1].rsplit(' ', 1)[1]}"
     text = f"{story} {question}"
     note = f"{story} So {steps[0]} {thing}, and {steps[1]}."
-    return Item(f"Question: {text}\nAnswer:", f" {answer}", {"question": text, "answer": answer}, note)
+    return Item(QUESTION.format(question=text), f" {answer}", {"question": text, "answer": answer}, note)
 
 
 def _steps(first: tuple[int, str, int], second: tuple[str, int]) -> tuple[str, str]:
@@ -63,4 +64,4 @@ def equation(generator: random.Random) -> Item:
     problem = f"{ask} ${left}$."
     row = {"problem": problem, "level": "Level 1", "type": "Algebra", "solution": solution}
     note = f"Since ${left}$, ${variable} = {step} = {value}$."
-    return Item(f"Problem: {problem}\nSolution:", f" {solution}", row, note)
+    return Item(PROBLEM.format(question=problem), f" {solution}", row, note)

@@ -5,6 +5,7 @@ import random
 
 from compgen.finetuning.corpus.items import Item
 from compgen.finetuning.corpus.words import CITIES, NAMES
+from compgen.prompts import QUESTION
 
 SENTENCES = (
     "{name} is {age} years old and lives in {city}.",
@@ -20,4 +21,4 @@ def record(generator: random.Random) -> Item:
     text = f"Write as a record: {sentence}"
     answer = json.dumps(values)
     note = f"{sentence} The name is {values['name']}, the age is {values['age']}, the city is {values['city']}."
-    return Item(f"Question: {text}\nAnswer:", f" {answer}", {"question": text, "answer": answer}, note)
+    return Item(QUESTION.format(question=text), f" {answer}", {"question": text, "answer": answer}, note)

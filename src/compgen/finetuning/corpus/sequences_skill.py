@@ -4,6 +4,7 @@ import random
 
 from compgen.finetuning.corpus.items import Item
 from compgen.finetuning.corpus.words import NAMES
+from compgen.prompts import QUESTION
 
 QUESTIONS = (
     "{name} writes {terms}. Which number comes next?",
@@ -20,4 +21,4 @@ def progression(generator: random.Random) -> Item:
     end = terms[-1] + step
     answer = f"The step is {terms[1]} - {start} = {step}. Next is {terms[-1]} + {step} = {end}.\n#### {end}"
     note = f"{', '.join(map(str, terms))}: {terms[1]} - {start} = {step}, so {terms[-1]} + {step} = {end}."
-    return Item(f"Question: {text}\nAnswer:", f" {answer}", {"question": text, "answer": answer}, note)
+    return Item(QUESTION.format(question=text), f" {answer}", {"question": text, "answer": answer}, note)

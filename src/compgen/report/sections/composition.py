@@ -60,12 +60,6 @@ MANY = {
     "k4-task-arithmetic-0.5": "4, task arithmetic λ = .5",
     "k4-task-arithmetic-1.0": "4, task arithmetic λ = 1",
 }
-SCORERS = {
-    "gsm8k": ("numeric", "harness_strict", "harness_flexible", "authors"),
-    "math": ("boxed", "harness", "authors"),
-    "humaneval_plus": ("cut", "raw"),
-    "mbpp_plus": ("cut", "raw"),
-}
 MAIN_ARMS = ("base", "math", "code", "composed")
 
 
@@ -191,10 +185,11 @@ def _arms(job: FinishedJob) -> Figure:
 def _scorers(job: FinishedJob) -> Figure:
     rows = [row for row in job.metrics["scorers"] if row["protocol"] == "controlled"]
     found = {(row["arm"], row["benchmark"], row["scorer"]): row for row in rows}
+    scorers_of = {name: list(dict.fromkeys(r["scorer"] for r in rows if r["benchmark"] == name)) for name in BENCHMARKS}
 
     def draw() -> Canvas:
-        canvas, axes = blank(1, len(SCORERS), 10.5, 3.4, sharey=True)
-        for place, (benchmark, scorers) in enumerate(SCORERS.items()):
+        canvas, axes = blank(1, len(scorers_of), 10.5, 3.4, sharey=True)
+        for place, (benchmark, scorers) in enumerate(scorers_of.items()):
             for index, scorer in enumerate(scorers):
                 shift = (index - (len(scorers) - 1) / 2) * 0.18
                 x = [position + shift for position in range(len(MAIN_ARMS))]
