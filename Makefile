@@ -10,6 +10,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 PROFILE ?= laptop# smoke, laptop or paper
 RUN ?= $(PROFILE)# the run tree below outputs/
 OVERRIDES ?=# Hydra overrides for every job of the run; need a RUN of their own
+REAL_DATA ?=# a directory with the benchmarks' files, or "hub": adds published weights on the real questions
 OUTPUTS ?= outputs
 PYTHON ?= python3
 VENV ?= .venv
@@ -50,7 +51,7 @@ job = $(eval JOBS += $(1))$(eval $(STATE)/$(1).done: $(patsubst %,$(STATE)/%.don
 
 JOBS :=
 # Long jobs first, so that two at a time end together; a summary comes after the jobs that it gathers.
-include $(addprefix pipelines/,composition.mk composition_gemma.mk copying.mk copying_causal.mk copying_summary.mk \
+include $(addprefix pipelines/,composition.mk composition_real.mk composition_gemma.mk copying.mk copying_causal.mk copying_summary.mk \
   charsub_autoregressive.mk charsub_authors.mk theory.mk)
 EXPERIMENTS := $(sort $(foreach name,$(JOBS),$(firstword $(subst /, ,$(name)))))
 STAMPS := $(patsubst %,$(STATE)/%.done,$(JOBS))

@@ -12,6 +12,7 @@ MERGE = "composition_merge"
 GENERATE = "composition_generate"
 SCORE = "composition_score"
 DIAGNOSE = "composition_diagnose"
+FETCH = "model_fetch"
 
 
 def of_kind(inputs: Iterable[FinishedJob], kind: str) -> list[FinishedJob]:

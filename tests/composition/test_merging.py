@@ -18,6 +18,7 @@ from compgen.composition.merging_config import CompositionMergeConfig, MergeMeth
 from compgen.errors import ConfigError, UserError
 from compgen.jobs import composition_merge
 from compgen.run.context import FinishedJob
+from compgen.weights.config import ModelConfig
 
 Weights = dict[str, Tensor]
 VOCABULARY = 64
@@ -273,14 +274,21 @@ def test_the_job_writes_every_merge_and_reports_plain_values(folders, tmp_path: 
 
 def test_models_are_found_by_what_their_jobs_trained_and_each_must_be_there_once(folders) -> None:
     jobs = [FinishedJob(folder.parent) for folder in folders.values()]
-    base, experts = composition_merge.find_models(["code"], reversed(jobs))
+    base, experts = composition_merge.find_models(["code"], reversed(jobs), {})
     assert (base, experts) == (folders["base"], {"code": folders["code"]})
     with pytest.raises(UserError, match="for sequences, found none"):
-        composition_merge.find_models(["sequences"], jobs)
+        composition_merge.find_models(["sequences"], jobs, {})
     with pytest.raises(UserError, match="for math"):
-        composition_merge.find_models(["math"], [*jobs, jobs[1]])
+        composition_merge.find_models(["math"], [*jobs, jobs[1]], {})
     with pytest.raises(UserError, match="for base"):
-        composition_merge.find_models(["math"], jobs[1:])
+        composition_merge.find_models(["math"], jobs[1:], {})
+
+
+def test_models_that_no_job_trained_are_merged_from_their_directories(folders) -> None:
+    models = {"base": ModelConfig(str(folders["base"])), "math": ModelConfig(str(folders["math"]))}
+    assert composition_merge.find_models(["math"], [], models) == (folders["base"], {"math": folders["math"]})
+    with pytest.raises(UserError, match="for math"):
+        composition_merge.find_models(["math"], [FinishedJob(folders["math"].parent)], models)
 
 
 @pytest.mark.parametrize(

@@ -209,4 +209,5 @@ def test_a_claim_of_a_job_that_the_profile_does_not_have_names_the_profile_that_
     (run.directory / ".make").mkdir(parents=True)
     (run.directory / ".make" / "dag.txt").write_text(" composition/summary|composition_summary||profile=laptop\n")
     assert why_not_run(run, "composition/gemma-summary").endswith("not part of profile laptop: use PROFILE=paper.")
+    assert "REAL_DATA=<directory" in why_not_run(run, "composition/real-summary")
     assert why_not_run(run, "composition/summary") == "composition/summary has not been run."

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from compgen.errors import require
+from compgen.weights.config import ModelConfig
 
 NODE = "composition.merge"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -85,6 +86,8 @@ class CompositionMergeConfig:
     seed: int = 0
     """Seeds DARE's masks, nothing else."""
     merge: MergingConfig = field(default_factory=MergingConfig)
+    models: dict[str, ModelConfig] = field(default_factory=dict)
+    """The base and experts that no job trained, by name."""
 
     def __post_init__(self) -> None:
         require(self.seed >= 0, "seed", self.seed, "must not be negative")

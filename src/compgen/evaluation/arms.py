@@ -12,13 +12,15 @@ import torch
 from compgen.composition.causal_lm import ComposedForCausalLM
 from compgen.composition.components import ComponentSpec
 from compgen.errors import UserError
-from compgen.evaluation.config import ArmConfig, ModelConfig
-from compgen.inputs import FINETUNE, MERGE, PRETRAIN
+from compgen.evaluation.config import ArmConfig
+from compgen.evaluation.contexts import CONTEXTS
+from compgen.inputs import FETCH, FINETUNE, MERGE, PRETRAIN
 from compgen.run.context import FinishedJob
+from compgen.weights.config import ModelConfig
 
 
 def available(inputs: Sequence[FinishedJob], models: Mapping[str, ModelConfig]) -> dict[str, ComponentSpec]:
-    """Every model that an arm may name: base, skills, merge/<name>, and those of the configuration."""
+    """Every model that an arm may name: base, skills, merge/<name>, contexts, and those of the configuration."""
     found: dict[str, ComponentSpec] = {}
     for job in inputs:
         if job.kind == PRETRAIN:
@@ -29,11 +31,19 @@ def available(inputs: Sequence[FinishedJob], models: Mapping[str, ModelConfig]) 
         elif job.kind == MERGE:
             for directory in sorted((job.directory / "merges").iterdir()):
                 found[f"merge/{directory.name}"] = _trained(directory.name, directory)
+        elif job.kind == FETCH:
+            found |= _by_context(job.directory / "model")
     for name, model in models.items():
         found[name] = ComponentSpec(
             source=model.source, revision=model.revision, adapter=model.adapter, prompt=model.prompt, name=name
         )
     return found
+
+
+def _by_context(directory: Path) -> dict[str, ComponentSpec]:
+    """A fetched model as the base, and as an expert under each context."""
+    experts = {name: ComponentSpec(str(directory), prompt=text, name=name) for name, text in CONTEXTS.items()}
+    return {"base": _trained("base", directory), **experts}
 
 
 def _trained(name: str, directory: Path) -> ComponentSpec:

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from compgen.composition.options import Combination, CompositionRule, EndOfSequence, Remedy, Weighting
 from compgen.errors import require
 from compgen.evaluation.protocol import Extraction, TaskProtocol
+from compgen.weights.config import ModelConfig
 
 NODE = "composition"
 BENCHMARKS = ("gsm8k", "math", "humaneval_plus", "mbpp_plus", "sequences", "records")
@@ -104,18 +105,6 @@ class ArmConfig:
             weighting=self.weighting,
             coefficients=tuple(self.coefficients) if self.coefficients is not None else None,
         )
-
-
-@dataclass
-class ModelConfig:
-    """A model that no job of ours trained."""
-
-    source: str = ""
-    """A checkpoint directory or hub id."""
-    revision: str | None = None
-    """The commit of a hub id."""
-    adapter: str | None = None
-    prompt: str | None = None
 
 
 @dataclass

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from compgen.composition.merging_config import JOBS as MERGE_JOBS
 from compgen.composition.merging_config import MergingConfig
 from compgen.evaluation.config import JOBS as EVALUATION_JOBS
-from compgen.evaluation.config import ArmConfig, EvaluationConfig, ModelConfig
+from compgen.evaluation.config import ArmConfig, EvaluationConfig
 from compgen.evaluation.diagnosing_config import JOBS as DIAGNOSE_JOBS
-from compgen.evaluation.real_weights_config import JOBS as FETCH_JOBS
+from compgen.evaluation.preflight_config import JOBS as PREFLIGHT_JOBS
 from compgen.finetuning.config import JOBS as TRAINING_JOBS
 from compgen.finetuning.config import TrainingConfig
+from compgen.weights.config import JOBS as FETCH_JOBS
+from compgen.weights.config import ModelConfig
 
 
 @dataclass
@@ -27,5 +29,12 @@ class CompositionConfig:
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
 
-JOBS: dict[str, type] = {**TRAINING_JOBS, **MERGE_JOBS, **EVALUATION_JOBS, **DIAGNOSE_JOBS, **FETCH_JOBS}
+JOBS: dict[str, type] = {
+    **TRAINING_JOBS,
+    **MERGE_JOBS,
+    **EVALUATION_JOBS,
+    **DIAGNOSE_JOBS,
+    **PREFLIGHT_JOBS,
+    **FETCH_JOBS,
+}
 """The kinds of job of the experiment and their schemas."""

@@ -28,6 +28,8 @@ TABLE = ("gsm8k", "math", "humaneval_plus", "mbpp_plus")
 """The benchmarks of the paper's table."""
 OTHER = {"math": "code", "code": "math"}
 TASK_ARITHMETIC = "task-arithmetic-"
+PUBLISHED = "gemma-k"
+"""How the arms with experts of the hub begin."""
 SCORERS = {
     "gsm8k": ("numeric", "harness_strict", "harness_flexible", "authors"),
     "math": ("boxed", "harness", "authors"),
@@ -47,6 +49,7 @@ def summarize(jobs: Sequence[FinishedJob], resamples: int) -> dict[str, Any]:
         **_composed_against_experts(results),
         **_against_baselines(results),
         **_many_experts(results),
+        **_published_experts(results),
         **area_measurements(of_kind(jobs, DIAGNOSE), results, resamples),
     }
     return {
@@ -198,6 +201,18 @@ def _many_experts(results: Results) -> dict[str, Any]:
         if all(results.has(*key) for key in keys(arm)):
             found[f"{name}_minus_k4"] = results.difference(keys(arm), keys("k4"))
             found[f"{name}_minus_composed"] = results.difference(keys(arm), keys("composed"))
+    return found
+
+
+def _published_experts(results: Results) -> dict[str, Any]:
+    """The same for the hub's experts, k = 3 to 5: each arm against two experts, and each remedy against none."""
+    arms = {arm for protocol, arm, _ in results.keys if protocol == FAIR and arm.startswith(PUBLISHED)}
+    found = {}
+    for arm in sorted(arm for arm in arms if all(results.has(*key) for key in keys(arm))):
+        name, plain = arm.replace("-", "_"), arm[: len(PUBLISHED) + 1]
+        found[f"{name}_minus_composed"] = results.difference(keys(arm), keys("composed"))
+        if arm != plain and plain in arms:
+            found[f"{name}_minus_{plain.removeprefix('gemma-')}"] = results.difference(keys(arm), keys(plain))
     return found
 
 

@@ -1,6 +1,7 @@
 """Job `composition_merge`: one seed's experts merged in weight space, every way that the config names.
 
-Inputs: the base's finished job and the experts', in any order; experts that no merge takes are left aside.
+Inputs: the base's finished job and the experts', in any order, as far as `models` does not name them; experts that no
+merge takes are left aside.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,8 @@ from compgen.composition.merging_config import CompositionMergeConfig, MergingCo
 from compgen.errors import UserError
 from compgen.inputs import FINETUNE, PRETRAIN
 from compgen.run.context import FinishedJob, JobContext
+from compgen.weights.config import ModelConfig
+from compgen.weights.hub import local_folder
 
 COLUMNS = ["name", "method", "experts", "scaling", "density", "norm", "left_at_base", "sha256"]
 
@@ -20,7 +23,7 @@ def run(config: CompositionMergeConfig, context: JobContext) -> dict[str, Any]:
     """Write `merges/<name>/` for every merge, and report what became of the task vectors."""
     parts = {merge.name: config.merge.experts_of(merge) for merge in config.merge.merges}
     skills = list(dict.fromkeys(skill for experts in parts.values() for skill in experts))
-    base, experts = find_models(skills, context.inputs.values())
+    base, experts = find_models(skills, context.inputs.values(), config.models)
     folders = {name: context.directory / "merges" / name for name in parts}
     for done, merge in enumerate(config.merge.merges):
         context.progress(done, len(folders), merge.name)
@@ -33,20 +36,31 @@ def run(config: CompositionMergeConfig, context: JobContext) -> dict[str, Any]:
     return {"seed": config.seed, "experts": describe_experts(skills, vectors), "merges": merges}
 
 
-def find_models(skills: Iterable[str], inputs: Iterable[FinishedJob]) -> tuple[Path, dict[str, Path]]:
-    """The folders of the base, and of the experts by skill.
+def find_models(
+    skills: Iterable[str], inputs: Iterable[FinishedJob], models: Mapping[str, ModelConfig]
+) -> tuple[Path, dict[str, Path]]:
+    """The folders of the base, and of the experts by skill; models of the hub are fetched.
 
     Raises:
-        UserError: there is no base or more than one, or no expert with a skill or more than one.
+        UserError: there is no base or more than one, no expert with a skill or more than one, or the hub does not
+            give a model.
     """
     jobs = list(inputs)
-    bases = [job for job in jobs if job.kind == PRETRAIN]
-    found = {skill: [job for job in jobs if job.kind == FINETUNE and job.config["skill"] == skill] for skill in skills}
-    for what, candidates in {"base": bases, **found}.items():
+    found: dict[str, list[FinishedJob | ModelConfig]] = {
+        "base": [job for job in jobs if job.kind == PRETRAIN],
+        **{skill: [job for job in jobs if job.kind == FINETUNE and job.config["skill"] == skill] for skill in skills},
+    }
+    for what, candidates in found.items():
+        candidates += [models[what]] if what in models else []
         if len(candidates) != 1:
-            names = [job.name for job in candidates] or "none"
-            raise UserError(f"inputs: merging needs exactly one finished job for {what}, found {names}: name that job")
-    return bases[0].directory / "model", {skill: jobs[0].directory / "model" for skill, jobs in found.items()}
+            names = [job.name if isinstance(job, FinishedJob) else job.source for job in candidates] or "none"
+            raise UserError(f"inputs: merging needs exactly one model for {what}, found {names}: name that one")
+    folders = {what: _folder(candidates[0]) for what, candidates in found.items()}
+    return folders.pop("base"), folders
+
+
+def _folder(model: FinishedJob | ModelConfig) -> Path:
+    return model.directory / "model" if isinstance(model, FinishedJob) else local_folder(model)
 
 
 def describe_experts(skills: list[str], vectors: TaskVectors) -> list[dict[str, Any]]:

@@ -44,6 +44,14 @@ CONTENTS = (
         composition.tables,
     ),
     Section(
+        "composition_real",
+        "Composing a published model's contexts",
+        "SmolLM2 by context",
+        composition.real_introduction,
+        composition.real_figures,
+        composition.real_tables,
+    ),
+    Section(
         "composition_gemma",
         "Composing Gemma 2 2B",
         "Gemma 2 2B",

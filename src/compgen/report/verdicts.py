@@ -232,6 +232,10 @@ def read_measurement(where: str, entry: Mapping[str, Any]) -> Measurement:
     return measured
 
 
+ELSEWHERE = {"composition/real-summary": "name the benchmarks' files with REAL_DATA=<directory or hub>"}
+"""How to have a job that the DAG lacks, where another profile does not bring it."""
+
+
 def why_not_run(run: RunTree, name: str) -> str:
     """Why a job has no result that stands, from what lies in the run tree."""
     final = run.directory / name
@@ -241,7 +245,7 @@ def why_not_run(run: RunTree, name: str) -> str:
     if own:
         return own
     if _is_elsewhere(run, name):
-        return f"{name} is not part of profile {run.profile}: use PROFILE=paper."
+        return f"{name} is not part of profile {run.profile}: {ELSEWHERE.get(name, 'use PROFILE=paper')}."
     experiment = name.partition("/")[0]
     for partial in sorted((run.directory / experiment).glob("*.partial")):
         other = f"{experiment}/{partial.name.removesuffix('.partial')}"

@@ -11,7 +11,7 @@ from compgen.report.figure import COLORS, MARKERS, Figure, RunTree, blank, plot_
 from compgen.report.view import Table
 from compgen.run.context import FinishedJob
 
-SUMMARY, GEMMA_SUMMARY = "composition/summary", "composition/gemma-summary"
+SUMMARY, GEMMA_SUMMARY, REAL_SUMMARY = "composition/summary", "composition/gemma-summary", "composition/real-summary"
 BENCHMARKS = {
     "gsm8k": "word problems\n(GSM8K form)",
     "math": "MATH form",
@@ -59,6 +59,17 @@ MANY = {
     "k4-mean-largest": "4, largest and end: mean",
     "k4-task-arithmetic-0.5": "4, task arithmetic λ = .5",
     "k4-task-arithmetic-1.0": "4, task arithmetic λ = 1",
+    **{
+        f"gemma-k{k}{suffix}": f"{k} of MergeBench's{words}"
+        for k in (3, 4, 5)
+        for suffix, words in {
+            "": "",
+            "-oracle": ", oracle stop",
+            "-mean": ", end: mean",
+            "-clip": ", tail clip",
+        }.items()
+    },
+    "gemma-k5-task-arithmetic-0.5": "5 of MergeBench's, task arithmetic λ = .5",
 }
 MAIN_ARMS = ("base", "math", "code", "composed")
 
@@ -92,6 +103,17 @@ def gemma_introduction() -> str:
     )
 
 
+def real_introduction() -> str:
+    """What a published model answers to the real questions on a laptop."""
+    return (
+        "The same jobs on published weights and the real questions, small enough for two cores: "
+        "SmolLM2-135M-Instruct, which a Python package ships, is the base, and the same weights under a context of "
+        "two worked examples are a math expert and a code expert. Eight questions of each benchmark, 160 new tokens: "
+        "this shows that the path is real, its intervals are wide. It needs the benchmarks' files: "
+        "REAL_DATA=<directory>, or REAL_DATA=hub."
+    )
+
+
 def figures(run: RunTree) -> list[Figure]:
     """The figures that the finished jobs allow."""
     job = run.job(SUMMARY)
@@ -101,6 +123,12 @@ def figures(run: RunTree) -> list[Figure]:
 def gemma_figures(run: RunTree) -> list[Figure]:
     """The same for the paper's models."""
     job = run.job(GEMMA_SUMMARY)
+    return [] if job is None else [_arms(job), _scorers(job), _many(job), _stops(job)]
+
+
+def real_figures(run: RunTree) -> list[Figure]:
+    """The same for published weights on a laptop."""
+    job = run.job(REAL_SUMMARY)
     return [] if job is None else [_arms(job), _scorers(job)]
 
 
@@ -116,9 +144,15 @@ def gemma_tables(run: RunTree) -> list[Table]:
     return [] if job is None else [_arm_table(job), _protocol_table(job)]
 
 
+def real_tables(run: RunTree) -> list[Table]:
+    """The same for published weights on a laptop."""
+    job = run.job(REAL_SUMMARY)
+    return [] if job is None else [_arm_table(job), _protocol_table(job)]
+
+
 def _name(job: FinishedJob, figure: str) -> str:
-    """Figures of both studies stand on one page."""
-    return f"{'gemma' if job.name == 'gemma-summary' else 'composition'}-{figure}"
+    """Figures of all three studies stand on one page."""
+    return f"{job.name.removesuffix('summary') or 'composition-'}{figure}"
 
 
 def _sources(job: FinishedJob) -> tuple[str, ...]:

