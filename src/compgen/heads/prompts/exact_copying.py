@@ -43,9 +43,7 @@ class TokenPrompt:
         if self.protocol is Protocol.authors:
             return [vocabulary[floor(fraction * len(vocabulary))] for fraction in self.fractions]
         if len(vocabulary) < len(self.fractions):
-            raise UserError(
-                f"{len(self.fractions)} distinct tokens are asked for, the vocabulary has {len(vocabulary)}"
-            )
+            raise UserError(f"{len(self.fractions)} distinct tokens are asked for and there are only {len(vocabulary)}")
         return _without_replacement(vocabulary, self.fractions)
 
     def token_ids(self, vocabulary: Sequence[int], begin: Sequence[int] = ()) -> list[int]:
