@@ -4,7 +4,7 @@ import pytest
 
 from compgen.run.fingerprint import SOURCE_ROOT, source_closure
 
-DOMAINS = ("composition", "charsub", "copying", "evaluation", "finetuning")
+DOMAINS = ("composition", "charsub", "copying", "evaluation", "finetuning", "heads")
 PACKAGE = SOURCE_ROOT / "compgen"
 
 
