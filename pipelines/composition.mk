@@ -24,7 +24,6 @@ composition_arms_remedies := k4-mask,k4-kl,k4-clip,k4-largest,k4-mean-mask,k4-me
 COMPOSITION_ALL_SKILLS := 'composition.evaluation.benchmarks=[gsm8k,math,humaneval_plus,mbpp_plus,sequences,records]'
 composition_extra_single := $(COMPOSITION_ALL_SKILLS)
 composition_extra_many := $(COMPOSITION_ALL_SKILLS)
-composition_extra_remedies := $(COMPOSITION_ALL_SKILLS)
 
 composition_models = composition/base-seed$(1) $(foreach k,$(COMPOSITION_SKILLS),composition/expert-$(k)-seed$(1))
 

@@ -15,7 +15,7 @@ QUESTIONS = (
 
 def progression(generator: random.Random) -> Item:
     """Four terms; the worked answer names the step and the next term."""
-    start, step = generator.randint(1, 15), generator.randint(2, 5)
+    start, step = generator.randint(1, 40), generator.randint(2, 9)
     terms = [start + step * place for place in range(4)]
     text = generator.choice(QUESTIONS).format(name=generator.choice(NAMES), terms=", ".join(map(str, terms)))
     end = terms[-1] + step
