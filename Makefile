@@ -10,6 +10,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 PROFILE ?= laptop# smoke, laptop or paper
 RUN ?= $(PROFILE)# the run tree below outputs/
 OVERRIDES ?=# Hydra overrides for every job of the run; need a RUN of their own
+MODEL ?=# make heads: a checkpoint directory or hub id to look at
+MODEL_REVISION ?=# the commit of a hub id
 REAL_DATA ?=# a directory with the benchmarks' files, or "hub": adds published weights on the real questions
 OUTPUTS ?= outputs
 PYTHON ?= python3
@@ -51,7 +53,7 @@ job = $(eval JOBS += $(1))$(eval $(STATE)/$(1).done: $(patsubst %,$(STATE)/%.don
 
 JOBS :=
 # Long jobs first, so that two at a time end together; a summary comes after the jobs that it gathers.
-include $(addprefix pipelines/,composition.mk composition_real.mk composition_gemma.mk copying.mk copying_causal.mk copying_summary.mk \
+include $(addprefix pipelines/,models.mk composition.mk heads.mk composition_real.mk composition_gemma.mk copying.mk copying_causal.mk copying_summary.mk \
   charsub_autoregressive.mk charsub_authors.mk theory.mk)
 EXPERIMENTS := $(sort $(foreach name,$(JOBS),$(firstword $(subst /, ,$(name)))))
 STAMPS := $(patsubst %,$(STATE)/%.done,$(JOBS))
@@ -65,7 +67,7 @@ help: ## list the targets
 reproduce-all: stamps ## run every experiment that is not up to date, then write the report (add -j2 for two at a time)
 	@+$(call run_jobs,%)
 
-.PHONY: theory charsub composition copying
+.PHONY: theory charsub composition copying heads
 theory: stamps ## paper 1: the exact theory on small distributions
 	@+$(call run_jobs,theory/%)
 charsub: stamps ## paper 1: character substitution, both protocols
@@ -74,6 +76,8 @@ composition: stamps ## paper 1: composing language models on four benchmarks
 	@+$(call run_jobs,composition/%)
 copying: stamps ## paper 2: the two-layer transformer that learns to copy
 	@+$(call run_jobs,copying/%)
+heads: stamps ## paper 2: induction heads of language models (MODEL=path or hub id looks at your own)
+	@+$(call run_jobs,heads/%)
 
 # Independent jobs go on when one fails, and the report is written whatever happened; the status is the jobs'.
 define run_jobs

@@ -3,7 +3,6 @@
 # directory (conf/benchmark/ says which files), or is "hub".
 
 ifneq ($(REAL_DATA),)
-$(call job,models/smollm2,model_fetch,,)
 composition_real_arms := base math code composed mixture
 $(foreach a,$(composition_real_arms),$(call job,composition/generate-real-$(a),composition_generate,models/smollm2,protocol/controlled=real_weights 'composition.chosen=[$(a)]' composition.evaluation.limit=8 composition.evaluation.data.directory=$(if $(filter hub,$(REAL_DATA)),null,$(abspath $(REAL_DATA)))))
 $(foreach a,$(composition_real_arms),$(call job,composition/score-real-$(a),composition_score,composition/generate-real-$(a),))

@@ -31,6 +31,8 @@ from compgen.errors import ConfigError, UserError
 from compgen.evaluation.config import BenchmarkConfig, ProtocolConfig
 from compgen.evaluation.experiment_config import JOBS as COMPOSITION_JOBS
 from compgen.evaluation.experiment_config import CompositionConfig
+from compgen.heads.config import JOBS as HEADS_JOBS
+from compgen.heads.config import HeadsConfig
 from compgen.report.config import JOBS as REPORT_JOBS
 from compgen.run.config import JobSelection, ProfileConfig, ReferenceConfig, RunConfig, TrackerConfig
 from compgen.run.paths import project_root
@@ -40,7 +42,14 @@ NOISE = re.compile(r" (To append to your config use|Config search path:|full_key
 """What Hydra and OmegaConf add to a message and a user has no need of."""
 ROOT_VALUES = ("seed", "out", "inputs", "force")
 """Keys without a dot that are values and not groups."""
-JOBS: dict[str, type] = {**THEORY_JOBS, **CHARSUB_JOBS, **COMPOSITION_JOBS, **COPYING_JOBS, **REPORT_JOBS}
+JOBS: dict[str, type] = {
+    **THEORY_JOBS,
+    **CHARSUB_JOBS,
+    **COMPOSITION_JOBS,
+    **COPYING_JOBS,
+    **HEADS_JOBS,
+    **REPORT_JOBS,
+}
 """The kinds of job and the schema of each one's configuration."""
 
 
@@ -62,6 +71,7 @@ class RootConfig:
     benchmark: dict[str, BenchmarkConfig] = field(default_factory=dict)
     protocol: dict[str, ProtocolConfig] = field(default_factory=dict)
     copying: CopyingConfig = field(default_factory=CopyingConfig)
+    heads: HeadsConfig = field(default_factory=HeadsConfig)
     job: JobSelection = field(default_factory=JobSelection)
 
 

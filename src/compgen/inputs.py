@@ -13,6 +13,8 @@ GENERATE = "composition_generate"
 SCORE = "composition_score"
 DIAGNOSE = "composition_diagnose"
 FETCH = "model_fetch"
+HEADS_SCORES = "heads_scores"
+HEADS_REMOVAL = "heads_removal"
 
 
 def of_kind(inputs: Iterable[FinishedJob], kind: str) -> list[FinishedJob]:

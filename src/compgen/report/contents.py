@@ -9,6 +9,7 @@ from compgen.report.sections import (
     composition,
     copying,
     copying_causal,
+    heads,
     theory,
 )
 from compgen.report.view import Section
@@ -72,5 +73,13 @@ CONTENTS = (
         "Copying: causes",
         copying_causal.introduction,
         copying_causal.figures,
+    ),
+    Section(
+        "heads",
+        "Induction heads of language models",
+        "Heads",
+        heads.introduction,
+        heads.figures,
+        heads.tables,
     ),
 )
