@@ -72,7 +72,7 @@ def completion(generator: random.Random) -> Item:
     xs, _ = row.pop("list"), row.pop("apply")
     prompt = f'def {name}({xs}):\n    """Return {wording}."""\n'
     answer = f"    return {body}\n"
-    note = f"# {wording}\n{name} = lambda {xs}: {body}"
+    note = f"# {wording}\nlambda {xs}: {body}"  # named, it would be an answer of the base's
     return Item(prompt, answer, {**row, "prompt": prompt, "canonical_solution": answer}, note)
 
 
