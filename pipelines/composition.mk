@@ -9,7 +9,7 @@ COMPOSITION_SKILLS := math code sequences records
 
 # Groups of arms share a job, because loading the packages costs more than most answers.
 COMPOSITION_GROUPS_smoke := sampled
-COMPOSITION_GROUPS_laptop := single outputs merged stops many remedies
+COMPOSITION_GROUPS_laptop := many remedies stops outputs merged single skills
 COMPOSITION_GROUPS_paper := $(COMPOSITION_GROUPS_laptop)
 COMPOSITION_GROUPS := $(COMPOSITION_GROUPS_$(PROFILE))
 composition_arms_single := base,math,code,sequences,records
@@ -17,13 +17,13 @@ composition_arms_outputs := composed,mixture,mean-log,nucleus,adaptive
 composition_arms_merged := linear,task-arithmetic-0.3,task-arithmetic-0.5,task-arithmetic-1.0,ties,dare,dare-ties,k4-task-arithmetic-0.5,k4-task-arithmetic-1.0
 composition_arms_stops := k2-oracle,k2-base,k2-mean,k2-max,k2-gate
 composition_arms_many := k3,k3-oracle,k3-mean,k3-clip,k4,k4-oracle,k4-base,k4-mean,k4-max,k4-gate
+composition_arms_skills := k3,k4
 composition_arms_sampled := base,math,code,composed,mixture,task-arithmetic-1.0,k3,k4,k4-oracle,k4-mean,k4-clip,k4-kl
 composition_arms_authors := base,math,code,composed
 composition_arms_remedies := k4-mask,k4-kl,k4-clip,k4-largest,k4-mean-mask,k4-mean-kl,k4-mean-clip,k4-mean-largest,k4-adaptive
-# Beyond two experts the skills of the third and the fourth are asked about too.
-COMPOSITION_ALL_SKILLS := 'composition.evaluation.benchmarks=[gsm8k,math,humaneval_plus,mbpp_plus,sequences,records]'
-composition_extra_single := $(COMPOSITION_ALL_SKILLS)
-composition_extra_many := $(COMPOSITION_ALL_SKILLS)
+# The skills of the third and the fourth expert are asked of single models, and of plain compositions of three and four.
+composition_extra_single := 'composition.evaluation.benchmarks=[gsm8k,math,humaneval_plus,mbpp_plus,sequences,records]'
+composition_extra_skills := 'composition.evaluation.benchmarks=[sequences,records]'
 
 composition_models = composition/base-seed$(1) $(foreach k,$(COMPOSITION_SKILLS),composition/expert-$(k)-seed$(1))
 
