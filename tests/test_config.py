@@ -1,5 +1,6 @@
 """The root configuration: every job in every profile composes; what is misspelt or impossible is one line."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,18 @@ def test_composing_for_a_plan_gives_what_hydra_gives(overrides: list[str]) -> No
     composer = Composer()
     for _ in range(2):
         assert composer.values(overrides) == resolve_job(compose_root(overrides)).values
+
+
+@pytest.mark.parametrize("kind", sorted(path.stem for path in (ROOT / "conf" / "job").glob("*.yaml")))
+def test_composing_for_a_plan_gives_what_hydra_gives_for_every_kind_of_job(kind: str) -> None:
+    overrides = [f"job={kind}", "profile=smoke"]
+    try:
+        expected: object = resolve_job(compose_root(overrides)).values
+    except ConfigError as error:
+        with pytest.raises(ConfigError, match=re.escape(str(error))):
+            Composer().values(overrides)
+    else:
+        assert Composer().values(overrides) == expected
 
 
 @pytest.mark.parametrize("override", ["copying.train.step=5", "copying.train.steps=many", "copying.train.steps=0"])

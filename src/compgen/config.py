@@ -6,8 +6,10 @@ Covers composing, checking and resolving. What each value means is documented at
 import copy
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, is_dataclass
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -117,13 +119,14 @@ def compose_root(overrides: Sequence[str]) -> DictConfig:
 class Composer:
     """Composes many configurations that differ in values only, as those of a DAG do, several times faster.
 
-    Groups are composed once for every combination; the values are then set by the very function that Hydra's compose
-    uses for them. Overrides of other groups than job and profile take the long way.
+    A profile is composed once and the job's own file laid over it; the values are then set by the very function that
+    Hydra's compose uses for them. Overrides of other groups than job and profile take the long way.
     """
 
     def __init__(self) -> None:
         """Start with nothing composed."""
-        self._composed: dict[tuple[str, ...], DictConfig] = {}
+        self._roots: dict[tuple[str, ...], DictConfig] = {}
+        self._jobs: dict[tuple[str, ...], Any] = {}
         self._parser = OverridesParser.create()
 
     def values(self, overrides: Sequence[str]) -> dict[str, Any]:
@@ -132,26 +135,60 @@ class Composer:
         Raises:
             ConfigError: an override is misspelt or has an impossible value.
         """
-        root = self._compose(overrides)
-        try:
-            return _job_values(str(root.job.kind), OmegaConf.to_container(root.job.config, resolve=True))[1]
-        except OmegaConfBaseException as error:
-            raise ConfigError(explain(error)) from error
-
-    def _compose(self, overrides: Sequence[str]) -> DictConfig:
         groups = tuple(override for override in overrides if override.startswith(("job=", "profile=")))
         values = [override for override in overrides if override not in groups]
         if any("." not in key and key not in ROOT_VALUES for key in (value.partition("=")[0] for value in values)):
-            return compose_root(overrides)
-        if groups not in self._composed:
-            self._composed[groups] = compose_root(groups)
-        root = copy.deepcopy(self._composed[groups])
-        try:
-            with flag_override(root, "struct", True):
-                ConfigLoaderImpl._apply_overrides_to_config(self._parser.parse_overrides(values), root)
-        except (HydraException, OmegaConfBaseException) as error:
-            raise ConfigError(explain(error)) from error
-        return root
+            return _plain_values(compose_root(overrides))
+        profile = tuple(group for group in groups if not group.startswith("job="))
+        if profile not in self._roots:
+            self._roots[profile] = compose_root(profile)
+        root = self._roots[profile]
+        with _put_back(root, ["job", *(value.partition("=")[0] for value in values)]):
+            root.__dict__["_content"]["job"] = copy.deepcopy(self._job(groups, root))
+            try:
+                with flag_override(root, "struct", True):
+                    ConfigLoaderImpl._apply_overrides_to_config(self._parser.parse_overrides(values), root)
+            except (HydraException, OmegaConfBaseException) as error:
+                raise ConfigError(explain(error)) from error
+            return _plain_values(root)
+
+    def _job(self, groups: tuple[str, ...], root: DictConfig) -> Any:
+        """The node `job` with the job's own file laid over it, as Hydra lays it."""
+        if groups not in self._jobs:
+            kinds = [group.removeprefix("job=") for group in groups if group.startswith("job=")]
+            file = project_root() / "conf" / "job" / f"{kinds[-1] if kinds else ''}.yaml"
+            if not file.is_file():
+                compose_root(groups)  # says what is wrong
+            with flag_override(root, "struct", False):
+                laid = OmegaConf.merge(root.job, OmegaConf.load(file))
+            laid._set_parent(root)
+            self._jobs[groups] = laid
+        return self._jobs[groups]
+
+
+def _plain_values(root: DictConfig) -> dict[str, Any]:
+    try:
+        return _job_values(str(root.job.kind), OmegaConf.to_container(root.job.config, resolve=True))[1]
+    except OmegaConfBaseException as error:
+        raise ConfigError(explain(error)) from error
+
+
+@contextmanager
+def _put_back(root: DictConfig, keys: Sequence[str]) -> Iterator[None]:
+    """Inside, the nodes of these keys are copies: copying a whole root for each job takes seconds for a DAG."""
+    kept = []
+    for key in keys:
+        place, _, name = key.lstrip("+~").rpartition(".")
+        parent = OmegaConf.select(root, place) if place else root
+        if isinstance(parent, DictConfig) and name in parent.__dict__["_content"]:
+            content = parent.__dict__["_content"]
+            kept.append((content, name, content[name]))
+            content[name] = copy.deepcopy(content[name])
+    try:
+        yield
+    finally:
+        for content, name, node in reversed(kept):
+            content[name] = node
 
 
 def resolve_job(root: DictConfig) -> ResolvedJob:
@@ -176,9 +213,16 @@ def _job_values(kind: str, given: Any) -> tuple[Any, dict[str, Any]]:
     config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(_schema_of(kind)), given))
     assert is_dataclass(config)
     assert not isinstance(config, type)
-    values = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
-    assert isinstance(values, dict)
-    return config, {str(key): value for key, value in values.items()}
+    return config, {name: _plain(value) for name, value in asdict(config).items()}
+
+
+def _plain(value: Any) -> Any:
+    """A value as YAML has it: enumerations by name."""
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _strip(plain: dict[Any, Any]) -> dict[Any, Any]:
