@@ -21,4 +21,5 @@ heads_tasks_all := $(heads_tasks_copying),$(heads_tasks_choosing)
 
 $(foreach m,$(HEADS_MODELS),$(call job,heads/$(m)-scores,heads_scores,$(heads_input_$(m)),$(heads_model_$(m))))
 $(foreach m,$(HEADS_MODELS),$(foreach t,$(HEADS_GROUPS),$(call job,heads/$(m)-removal-$(t),heads_removal,$(heads_input_$(m)) heads/$(m)-scores,'heads.removal.chosen=[$(heads_tasks_$(t))]' $(heads_model_$(m)))))
+$(foreach m,$(HEADS_MODELS),$(call job,heads/$(m)-bridge,heads_bridge,$(heads_input_$(m)) heads/$(m)-scores,$(heads_model_$(m))))
 $(call job,heads/summary,heads_summary,$(filter heads/%,$(JOBS)),heads.summary.main=$(filter tiny smollm2,$(HEADS_MODELS)))

@@ -15,6 +15,7 @@ DIAGNOSE = "composition_diagnose"
 FETCH = "model_fetch"
 HEADS_SCORES = "heads_scores"
 HEADS_REMOVAL = "heads_removal"
+HEADS_BRIDGE = "heads_bridge"
 
 
 def of_kind(inputs: Iterable[FinishedJob], kind: str) -> list[FinishedJob]:

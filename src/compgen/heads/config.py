@@ -120,6 +120,51 @@ class RemovalConfig:
 
 
 @dataclass
+class BridgeConfig:
+    """The common bridge (dossier 2.7): fits of pairs, projections of keys, exchanged circuits, on exact copying."""
+
+    heads: int = 10
+    """Top induction and top previous-token heads whose pairs are scored, and whose circuits are exchanged."""
+    match_rank: int = 10
+    random_times: int = 4
+    """Random pairs of the same layers for each pair."""
+    ranks: list[int] = field(default_factory=lambda: [10, 25, 50, 100])
+    """Of the common subspace that keys are kept out of, or confined to."""
+    edited_share: float = 0.25
+    """How many of all heads, in order of induction score, have their keys projected."""
+    distance: float = 24.0
+    """Between query and key, in positions, at which W_QK is taken for the subspace."""
+    draws: int = 5
+    """Of random subspaces, and of exchanges."""
+    sequences: int = 50
+    batch_size: int = 16
+
+    def __post_init__(self) -> None:
+        name = f"{NODE}.bridge"
+        for field_name in ("match_rank", "random_times", "draws", "batch_size"):
+            value = getattr(self, field_name)
+            require(value >= 1, f"{name}.{field_name}", value, "must be at least 1")
+        require(self.heads >= 2, f"{name}.heads", self.heads, "must be at least 2")
+        require(self.sequences >= 2, f"{name}.sequences", self.sequences, "must be at least 2")
+        fits = bool(self.ranks) and min(self.ranks) >= 1
+        require(fits, f"{name}.ranks", self.ranks, "must be ranks of at least 1")
+        require(0 < self.edited_share <= 1, f"{name}.edited_share", self.edited_share, "must be above 0, at most 1")
+
+
+@dataclass
+class HeadsBridgeConfig:
+    """Job heads_bridge: inputs are the model and its scores."""
+
+    seed: int = 0
+    model: ModelConfig = field(default_factory=ModelConfig)
+    dtype: str = "float32"
+    bridge: BridgeConfig = field(default_factory=BridgeConfig)
+
+    def __post_init__(self) -> None:
+        check_dtype(self.dtype)
+
+
+@dataclass
 class HeadsScoresConfig:
     """Job heads_scores."""
 
@@ -193,11 +238,13 @@ class HeadsConfig:
     """The paper's models, by the names of their jobs."""
     scores: ScoresConfig = field(default_factory=ScoresConfig)
     removal: RemovalConfig = field(default_factory=RemovalConfig)
+    bridge: BridgeConfig = field(default_factory=BridgeConfig)
     summary: HeadsSummaryConfig = field(default_factory=HeadsSummaryConfig)
 
 
 JOBS: dict[str, type] = {
     "heads_scores": HeadsScoresConfig,
     "heads_removal": HeadsRemovalConfig,
+    "heads_bridge": HeadsBridgeConfig,
     "heads_summary": HeadsSummaryConfig,
 }

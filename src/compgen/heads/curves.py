@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compgen.heads.bridging import bridge_jobs, measurements
 from compgen.heads.config import RANDOM_SETS, HeadsSummaryConfig
 from compgen.inputs import HEADS_REMOVAL, HEADS_SCORES, of_kind
 from compgen.run.context import FinishedJob
@@ -94,25 +95,25 @@ class Curves:
         """Read the removal and scores jobs among some finished jobs."""
         self._scores = {model_of(job): job for job in of_kind(jobs, HEADS_SCORES)}
         self._answers = read_answers(jobs)
+        self._bridges = bridge_jobs(jobs)
         self._config = config
 
     def summary(self) -> dict[str, Any]:
         """Curves for the figures, measurements for the claims."""
-        measurements: dict[str, Any] = {}
+        found: dict[str, Any] = {}
         for model in self._scores:
-            measurements |= self._top_scores(model)
+            found |= self._top_scores(model)
         for model, tasks in self._answers.items():
             for answers in tasks.values():
-                measurements |= self._losses(model, answers)
-            measurements |= self._shifts(model, tasks)
+                found |= self._losses(model, answers)
+            found |= self._shifts(model, tasks)
+        for model, job in self._bridges.items():
+            found |= measurements(job, self._named(model), self._config.resamples)
         pairs = [(model, one) for model, tasks in self._answers.items() for one in tasks.values()]
         curves = [row for model, one in pairs for row in self._curve(model, one)]
-        return {
-            "measurements": dict(sorted(measurements.items())),
-            "curves": curves,
-            "lists": self._lists(),
-            "published": self._published(),
-        }
+        bridges = {model: drawn(job, self._config.resamples) for model, job in self._bridges.items()}
+        shown = {"curves": curves, "lists": self._lists(), "published": self._published(), "bridges": bridges}
+        return {"measurements": dict(sorted(found.items())), **shown}
 
     def _published(self) -> list[dict[str, Any]]:
         """The authors' curves over the share of removed heads."""

@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from compgen.report.figure import COLORS, MARKERS, MUTED, Figure, RunTree, blank, plot_band, series
+from compgen.report.figure import COLORS, MARKERS, MUTED, Figure, RunTree, blank, plot_band, plot_points, series
 from compgen.report.view import Table
 from compgen.run.context import FinishedJob
 
@@ -58,7 +58,9 @@ def figures(run: RunTree) -> list[Figure]:
         return []
     models = list(dict.fromkeys(curve["model"] for curve in job.metrics["curves"]))
     drawn = [figure for model in models for figure in (_accuracy(job, model), _log_probability(job, model))]
-    return [*drawn, *[_beside_theirs(job, model) for model in models]]
+    drawn += [_beside_theirs(job, model) for model in models]
+    bridges: dict[str, Any] = job.metrics["bridges"]
+    return drawn + [draw(model, bridge) for model, bridge in bridges.items() for draw in (_fits, _crossing)]
 
 
 def tables(run: RunTree) -> list[Table]:
@@ -156,6 +158,91 @@ def _beside_theirs(job: FinishedJob, model: str) -> Figure:
         "Accuracy without the top induction heads against the share of all heads. Grey: the authors' result files "
         "(their protocol: beams, answers found anywhere, 100 prompts drawn with replacement); not comparable in level, "
         "shown for the shape.",
+        draw,
+        (f"{SUMMARY}/metrics.json",),
+    )
+
+
+PAIRS = {"top": "top induction × previous-token", "random": "random, same layers", "initial": "before training"}
+FITS = {
+    "diagonal": "diagonal score z",
+    "match": "subspace match σmax, rank 10",
+    "composition": "K-composition score",
+}
+PROJECTIONS = {
+    "remove-bridge": "bridge removed",
+    "remove-random": "random subspace removed",
+    "keep-bridge": "bridge kept alone",
+    "keep-random": "random subspace kept alone",
+}
+EXCHANGES = {
+    "none": "unchanged",
+    "within-query_key": "QK within",
+    "outside-query_key": "QK from outside",
+    "within-output_value": "OV within",
+    "outside-output_value": "OV from outside",
+}
+
+
+def _fits(model: str, bridge: dict[str, Any]) -> Figure:
+    def draw() -> Canvas:
+        canvas, axes = blank(1, len(FITS), 10.5, 3.2)
+        for place, (score, label) in zip(axes, FITS.items(), strict=True):
+            values = {name: [row[score] for row in bridge["pairs"][name]] for name in PAIRS}
+            low, high = min(map(min, values.values())), max(map(max, values.values()))
+            for index, (name, numbers) in enumerate(values.items()):
+                place.hist(
+                    numbers,
+                    bins=25,
+                    range=(low, high),
+                    density=True,
+                    histtype="step",
+                    linewidth=1.6,
+                    color=COLORS[index],
+                    linestyle=("-", "--", ":")[index],
+                    label=PAIRS[name],
+                )
+            place.set_xlabel(label)
+        axes[0].set_ylabel("density")
+        axes[1].legend(fontsize=7.5)
+        return canvas
+
+    return Figure(
+        f"heads-{model}-fits",
+        f"How pairs of heads fit, {model}",
+        "Top ten induction heads with the top ten previous-token heads of lower layers; random pairs of these layers "
+        "that hold none of these; and the same places of the architecture before training. Norm gains are folded in.",
+        draw,
+        (f"{SUMMARY}/metrics.json",),
+    )
+
+
+def _crossing(model: str, bridge: dict[str, Any]) -> Figure:
+    def draw() -> Canvas:
+        canvas, axes = blank(1, 2, 10, 3.6, sharey=True)
+        for index, (edit, label) in enumerate(PROJECTIONS.items()):
+            points = bridge["projections"][edit]
+            low, high = ([point["interval"][side] for point in points] for side in ("low", "high"))
+            values, style = series(points, "value"), ("-" if "bridge" in edit else "--")
+            plot_band(axes[0], series(points, "rank"), values, low, high, label, COLORS[index], linestyle=style)
+        axes[0].set_xlabel("rank of the subspace")
+        axes[0].set_ylabel("accuracy of exact copying")
+        axes[0].legend(fontsize=7.5)
+        rows = [bridge["exchanges"][name] for name in EXCHANGES]
+        low, high = ([row["interval"][side] for row in rows] for side in ("low", "high"))
+        plot_points(axes[1], range(len(rows)), [row["value"] for row in rows], low, high, color=COLORS[0])
+        axes[1].set_xticks(range(len(rows)), list(EXCHANGES.values()), rotation=30, ha="right")
+        axes[0].set_ylim(-0.05, 1.05)
+        return canvas
+
+    reached = bridge["reached"]
+    return Figure(
+        f"heads-{model}-bridge",
+        f"What the bridge carries, {model}",
+        "Left: the keys of the top quarter of heads by induction score are kept out of the common subspace of the top "
+        f"ten, or confined to it, beside random subspaces of equal rank ({reached['chosen']} heads asked for; their "
+        f"{reached['keys']} shared keys serve {reached['reached']} of {reached['heads']} heads). Right: the weights of "
+        "the top ten heads exchanged among themselves or replaced by those of random other heads.",
         draw,
         (f"{SUMMARY}/metrics.json",),
     )
