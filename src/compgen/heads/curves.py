@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compgen.heads.bridging import bridge_jobs, measurements
+from compgen.heads.bridging import bridge_jobs, drawn, measurements
 from compgen.heads.config import RANDOM_SETS, HeadsSummaryConfig
 from compgen.inputs import HEADS_REMOVAL, HEADS_SCORES, of_kind
 from compgen.run.context import FinishedJob
