@@ -104,7 +104,8 @@ def test_scorers_of_math_differ_where_their_definitions_do() -> None:
     texts = [r"so \boxed{1.5}", r"so \boxed{\frac{9}{2}}", r"$\frac{7}{2}$"]
     found = math.score(samples, [answer(*pair) for pair in zip(samples, texts, strict=True)], posed)
     metrics = {name: [score.metrics[name] for score in found] for name in found[0].metrics}
-    assert metrics["boxed"] == [1, 0, 1]
+    assert metrics["boxed"] == [1, 0, 0], "an answer without a box is none"
+    assert metrics["last_expression"] == [1, 0, 1]
     assert metrics["harness"] == [0, 0, 1]
     assert metrics["authors"] == [0, 0, 0]
 
@@ -121,7 +122,8 @@ def test_the_authors_scorer_of_math_takes_a_wrong_fraction_for_right() -> None:
     posed = protocol("math", "authors_two_shot", Extraction.authors)
     samples = math.samples(rows, [], posed, None)
     (score,) = math.score(samples, [answer(samples[0], r"\boxed{\frac{1}{3}}")], posed)
-    assert score.metrics == {"boxed": 0.0, "harness": 0.0, "authors": 1.0, "undecided": 0.0}
+    ours = {"boxed": 0.0, "last_expression": 0.0, "harness": 0.0, "undecided": 0.0}
+    assert score.metrics == {**ours, "authors": 1.0}
     assert score.outcome is Outcome.correct
 
 

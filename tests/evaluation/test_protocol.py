@@ -11,7 +11,7 @@ ZERO_SHOT = replace(FEW_SHOT, prompt="authors_zero_shot", shots=0, stop=(), extr
 
 def test_equal_protocols_have_one_digest_and_any_changed_field_another() -> None:
     assert FEW_SHOT.digest == replace(FEW_SHOT).digest
-    changes = {"shots": 7, "stop": (), "max_new_tokens": 256, "dtype": "bfloat16", "batch_size": 1, "scorer": 2}
+    changes = {"shots": 7, "stop": (), "max_new_tokens": 256, "dtype": "bfloat16", "batch_size": 1, "scorer": 3}
     digests = {replace(FEW_SHOT, **{name: value}).digest for name, value in changes.items()}
     assert len(digests | {FEW_SHOT.digest}) == len(changes) + 1
 

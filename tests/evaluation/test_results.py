@@ -17,7 +17,17 @@ from compgen.evaluation.summary import summarize
 from compgen.run.context import FinishedJob
 
 EXTRACTIONS = {"gsm8k": "numeric", "math": "boxed", "humaneval_plus": "code_cut", "mbpp_plus": "code_cut"}
-SCORERS = ("numeric", "harness_strict", "harness_flexible", "harness", "authors", "boxed", "raw", "cut")
+SCORERS = (
+    "numeric",
+    "harness_strict",
+    "harness_flexible",
+    "harness",
+    "authors",
+    "boxed",
+    "last_expression",
+    "raw",
+    "cut",
+)
 STOPS = ("premature", "no_stop", "end_token", "run_on")
 Write = Callable[..., FinishedJob]
 

@@ -32,7 +32,7 @@ PUBLISHED = "gemma-k"
 """How the arms with experts of the hub begin."""
 SCORERS = {
     "gsm8k": ("numeric", "harness_strict", "harness_flexible", "authors"),
-    "math": ("boxed", "harness", "authors"),
+    "math": ("boxed", "last_expression", "harness", "authors"),
     "humaneval_plus": ("cut", "raw"),
     "mbpp_plus": ("cut", "raw"),
 }

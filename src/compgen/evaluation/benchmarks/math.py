@@ -34,7 +34,8 @@ samples = partial(posed.samples, FORM)
 def score(asked: Sequence[Sample], generations: Sequence[Generation], protocol: TaskProtocol) -> list[Score]:
     """Judge by balanced braces and symbolic equality, by lm-eval's scorer, and as the authors did (on uncut text).
 
-    `undecided` is 1 where symbolic equality could not be decided, which counts as not equal.
+    `last_expression` also reads answers without a box. `undecided` is 1 where symbolic equality could not be decided,
+    which counts as not equal.
     """
     harness = HarnessTask("math", [dict(sample.document) for sample in asked])
     found = harness.scores([generation.text for generation in generations])
@@ -48,10 +49,12 @@ def _score(sample: Sample, generation: Generation, harness: float, protocol: Tas
     solution = str(sample.document["solution"])
     gold = boxed_in(solution)
     assert gold is not None, f"{sample.id}: no boxed answer in its solution"
-    ours, theirs = expression_in(generation.text), authors_boxed(generation.raw_text)
+    ours, theirs = boxed_in(generation.text), authors_boxed(generation.raw_text)
+    last = expression_in(generation.text)
     equal = same_expression(ours, gold)
     metrics = {
         "boxed": float(bool(equal)),
+        "last_expression": float(bool(equal if last == ours else same_expression(last, gold))),
         "harness": harness,
         "authors": float(authors_same_expression(theirs, authors_boxed(solution))),
         "undecided": float(equal is None),

@@ -240,7 +240,8 @@ def _scorers(job: FinishedJob) -> Figure:
         _name(job, "scorers"),
         "The same generations, scored in different ways",
         "Code as it was written (raw, as the authors' code does) and cut at the end of the function; answers by "
-        f"lm-eval's filters, by the authors' patterns, and as numbers or balanced braces. {_note(job)}.",
+        "lm-eval's filters, by the authors' patterns, and as numbers or balanced braces (last expression: answers "
+        f"without a box too). {_note(job)}.",
         draw,
         _sources(job),
     )
