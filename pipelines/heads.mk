@@ -13,10 +13,11 @@ $(foreach m,$(filter-out tiny smollm2 own,$(HEADS_MODELS)),$(eval heads_model_$(
 # Two jobs of about equal length, so that two cores share a model's removal; one where nothing is worth sharing.
 HEADS_GROUPS_smoke := all
 HEADS_GROUPS_laptop := copying choosing
-HEADS_GROUPS_paper := $(HEADS_GROUPS_laptop)
+HEADS_GROUPS_paper := $(HEADS_GROUPS_laptop) reasoning
 HEADS_GROUPS := $(HEADS_GROUPS_$(PROFILE))
 heads_tasks_copying := exact-copying,fuzzy-lower,fuzzy-upper,ioi-names
 heads_tasks_choosing := ioi-symbols,labels-original,labels-permuted,labels-symbols
+heads_tasks_reasoning := chain-of-thought,symbolized-names,symbolized-symbols
 heads_tasks_all := $(heads_tasks_copying),$(heads_tasks_choosing)
 
 $(foreach m,$(HEADS_MODELS),$(call job,heads/$(m)-scores,heads_scores,$(heads_input_$(m)),$(heads_model_$(m))))

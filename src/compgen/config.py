@@ -30,11 +30,12 @@ from compgen.composition.theory_config import TheoryConfig
 from compgen.copying.experiment_config import JOBS as COPYING_JOBS
 from compgen.copying.experiment_config import CopyingConfig
 from compgen.errors import ConfigError, UserError
-from compgen.evaluation.config import BenchmarkConfig, ProtocolConfig
+from compgen.evaluation.config import ProtocolConfig
 from compgen.evaluation.experiment_config import JOBS as COMPOSITION_JOBS
 from compgen.evaluation.experiment_config import CompositionConfig
 from compgen.heads.config import JOBS as HEADS_JOBS
 from compgen.heads.config import HeadsConfig
+from compgen.questions.config import BenchmarkConfig
 from compgen.report.config import JOBS as REPORT_JOBS
 from compgen.run.config import JobSelection, ProfileConfig, ReferenceConfig, RunConfig, TrackerConfig
 from compgen.run.paths import project_root

@@ -8,7 +8,7 @@ import pytest
 from compgen.evaluation import answers
 from compgen.evaluation.answers import EXPLOSIVE, boxed_in, expression_in, number_in, same_expression, same_number
 from compgen.evaluation.benchmarks.gsm8k import gold_of
-from compgen.evaluation.data import read_lines
+from compgen.questions.rows import read_lines
 from compgen.run.paths import project_root
 
 SHARED = project_root().parent / "shared" / "data"

@@ -14,7 +14,7 @@ from scipy.special import log_softmax, logsumexp
 
 from compgen.composition.causal_lm import ComposedForCausalLM
 from compgen.errors import ConfigError, UserError
-from compgen.evaluation.config import ArmConfig, BenchmarkConfig, ProtocolConfig, TaskConfig
+from compgen.evaluation.config import ArmConfig, ProtocolConfig, TaskConfig
 from compgen.evaluation.decoding import DecodingOptions, Reader, Row
 from compgen.evaluation.diagnosed import FEATURES, area_measurements, read_items, write_items
 from compgen.evaluation.diagnosing import Answer, answers_of, item_features, kept_tokens
@@ -25,6 +25,7 @@ from compgen.evaluation.protocol import Extraction, TaskProtocol
 from compgen.evaluation.results import Results
 from compgen.evaluation.samples import Generation, Outcome, Sample, Score, StopReason, write_lines
 from compgen.jobs import composition_diagnose
+from compgen.questions.config import BenchmarkConfig
 from compgen.run.context import FinishedJob
 
 FIRST_WORD = 4

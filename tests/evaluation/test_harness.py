@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from compgen.evaluation.answers import boxed_in
-from compgen.evaluation.data import read_lines
 from compgen.evaluation.harness import FILES, HarnessTask
+from compgen.questions.rows import read_lines
 from compgen.run.paths import project_root
 
 SHARED = project_root().parent / "shared" / "data"

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from compgen.errors import ConfigError, UserError
-from compgen.evaluation.config import ArmConfig, BenchmarkConfig, ProtocolConfig, SplitConfig, TaskConfig
+from compgen.evaluation.config import ArmConfig, ProtocolConfig, TaskConfig
 from compgen.evaluation.preflight import Machine, arm_bytes, missing, needs
 from compgen.evaluation.preflight_config import PreflightConfig
 from compgen.jobs import composition_preflight
+from compgen.questions.config import BenchmarkConfig, SplitConfig
 from compgen.weights.config import ModelConfig
 from compgen.weights.hub import Published
 

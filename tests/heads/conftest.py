@@ -6,6 +6,11 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers.processors import TemplateProcessing
+
+from compgen.heads.loading import Subject
+from compgen.heads.views import HeadView
 
 VOCABULARY = 48
 WINDOW = 5
@@ -90,3 +95,32 @@ def fresh() -> ModelOf:
 def tokens() -> torch.Tensor:
     """Two sequences of twelve tokens: (sequence, position)."""
     return torch.randint(3, VOCABULARY, (2, 12), generator=torch.Generator().manual_seed(5))
+
+
+@pytest.fixture(scope="session")
+def subject() -> Subject:
+    """A tiny random Llama that reads bytes, some pairs of them merged, behind a begin token."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = {piece: place for place, piece in enumerate(["<s>", "</s>", *alphabet, "Ġ#", "Ġ#$"])}
+    raw = Tokenizer(models.BPE(vocab=words, merges=[("Ġ", "#"), ("Ġ#", "$")]))
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    raw.decoder = decoders.ByteLevel()
+    raw.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>")
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=len(words) + 3,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        bos_token_id=0,
+        eos_token_id=1,
+    )
+    model = transformers.LlamaForCausalLM._from_config(config, attn_implementation="eager").eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    return Subject(model, tokenizer, HeadView(model))

@@ -4,9 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from tokenizers.processors import TemplateProcessing
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from compgen.heads.asking import as_asked, read_answers, read_copies, write_answers
 from compgen.heads.loading import Subject
@@ -14,36 +11,6 @@ from compgen.heads.prompts.encoding import encode_answer, encode_choices, token_
 from compgen.heads.prompts.exact_copying import token_prompts
 from compgen.heads.prompts.judging import judge, new_text
 from compgen.heads.prompts.registry import prompts
-from compgen.heads.views import HeadView
-
-
-@pytest.fixture(scope="module")
-def subject() -> Subject:
-    """A tiny random Llama that reads bytes, some pairs of them merged, behind a begin token."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = {piece: place for place, piece in enumerate(["<s>", "</s>", *alphabet, "Ġ#", "Ġ#$"])}
-    raw = Tokenizer(models.BPE(vocab=words, merges=[("Ġ", "#"), ("Ġ#", "$")]))
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    raw.decoder = decoders.ByteLevel()
-    raw.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>")
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(words) + 3,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=1024,
-        bos_token_id=0,
-        eos_token_id=1,
-    )
-    model = LlamaForCausalLM._from_config(config, attn_implementation="eager").eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.3)
-    return Subject(model, tokenizer, HeadView(model))
 
 
 @torch.no_grad()

@@ -6,7 +6,8 @@ Covers which arms' answers are traced again. How an arm is composed and posed st
 from dataclasses import dataclass, field
 
 from compgen.errors import require
-from compgen.evaluation.config import NODE, BenchmarkConfig, DataConfig, check_benchmarks
+from compgen.evaluation.config import NODE, check_benchmarks
+from compgen.questions.config import BenchmarkConfig, DataConfig
 from compgen.weights.config import ModelConfig
 
 

@@ -7,11 +7,11 @@ from typing import Protocol
 
 from compgen.evaluation.benchmarks import TEXT
 from compgen.evaluation.code import posed as code
-from compgen.evaluation.config import BenchmarkConfig, DataConfig
-from compgen.evaluation.data import load_rows
 from compgen.evaluation.protocol import TaskProtocol
 from compgen.evaluation.samples import Sample
 from compgen.inputs import CORPUS, of_kind, only
+from compgen.questions.config import BenchmarkConfig, DataConfig
+from compgen.questions.rows import load_rows
 from compgen.run.context import FinishedJob
 
 SAMPLES = {

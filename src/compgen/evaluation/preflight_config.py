@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from compgen.errors import require
-from compgen.evaluation.config import NODE, ArmConfig, BenchmarkConfig, ProtocolConfig, check_benchmarks
+from compgen.evaluation.config import NODE, ArmConfig, ProtocolConfig, check_benchmarks
+from compgen.questions.config import BenchmarkConfig
 from compgen.weights.config import ModelConfig
 
 

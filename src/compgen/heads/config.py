@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from compgen.errors import require
-from compgen.heads.prompts.prompt import Protocol
+from compgen.heads.prompts.prompt import Mode, Protocol
 from compgen.heads.prompts.registry import modes_of
+from compgen.questions.config import BenchmarkConfig, DataConfig
 from compgen.weights.config import ModelConfig
 
 NODE = "heads"
@@ -73,12 +74,15 @@ class TaskConfig:
     """Whether the model also writes freely, judged strictly and leniently; dearer than reading the answer."""
 
     def __post_init__(self) -> None:
-        if not self.is_random_tokens:
-            modes_of(self.task, self.variant)
+        modes = () if self.is_random_tokens else modes_of(self.task, self.variant)
         name = f"{NODE}.removal.tasks.{self.task}"
         require(self.prompts >= 2, f"{name}.prompts", self.prompts, "must be at least 2, or there is no interval")
         remedy = "random tokens are not written: leave it out"
         require(not (self.generates and self.is_random_tokens), f"{name}.generates", self.generates, remedy)
+        only_written = modes == (Mode.generation,)
+        require(
+            self.generates or not only_written, f"{name}.generates", self.generates, "must be true, or nothing is asked"
+        )
 
     @property
     def is_random_tokens(self) -> bool:
@@ -186,6 +190,9 @@ class HeadsRemovalConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     dtype: str = "float32"
     removal: RemovalConfig = field(default_factory=RemovalConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    source: BenchmarkConfig = field(default_factory=BenchmarkConfig)
+    """Of GSM8K, for the tasks that ask its questions."""
 
     def __post_init__(self) -> None:
         check_dtype(self.dtype)
@@ -239,6 +246,7 @@ class HeadsConfig:
     scores: ScoresConfig = field(default_factory=ScoresConfig)
     removal: RemovalConfig = field(default_factory=RemovalConfig)
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
+    data: DataConfig = field(default_factory=DataConfig)
     summary: HeadsSummaryConfig = field(default_factory=HeadsSummaryConfig)
 
 

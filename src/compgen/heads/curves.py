@@ -21,10 +21,16 @@ from compgen.statistics import cluster_bootstrap_mean
 
 Vector = NDArray[np.float64]
 ANSWERS = "answers.jsonl"
-METRICS = ("accuracy", "choice", "greedy")
+METRICS = ("accuracy", "choice", "strict", "greedy")
 """The first of these that a task has is its headline."""
 LOG = "log_probability"
-INSIDE = {"ioi-symbols": "ioi-names", "labels-symbols": "labels-original", "fuzzy-upper": "fuzzy-lower"}
+INSIDE = {
+    "ioi-symbols": "ioi-names",
+    "labels-symbols": "labels-original",
+    "labels-permuted": "labels-original",
+    "fuzzy-upper": "fuzzy-lower",
+    "symbolized-symbols": "symbolized-names",
+}
 """The twin inside the distribution of each task outside it."""
 Key = tuple[str, int, int]
 """Set, count, draw."""
@@ -44,6 +50,12 @@ class Answers:
         """The metric that is drawn as accuracy."""
         first = self.rows[NOTHING][0]
         return next(name for name in METRICS if first.get(name) is not None)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The headline, and the log-probability of the answer where it was read."""
+        read = self.rows[NOTHING][0].get(LOG) is not None
+        return [self.headline, LOG] if read else [self.headline]
 
     def vector(self, key: Key, metric: str) -> Vector:
         """One value a prompt, in the order of the prompts."""
@@ -164,7 +176,7 @@ class Curves:
         """What each set costs, and what the induction heads cost beyond it, at the claims' number of heads."""
         prefix = f"{self._named(model)}_{answers.task}"
         found = {f"{prefix}_before": self._before(answers)}
-        for metric, suffix in ((answers.headline, ""), (LOG, "_log")):
+        for metric, suffix in zip(answers.metrics, ("", "_log"), strict=False):
             lost = {name: answers.lost(name, self._config.count, metric) for name in answers.sets}
             for name, vectors in lost.items():
                 if vectors:
@@ -192,6 +204,8 @@ class Curves:
                 continue
             pair = (tasks[outside], tasks[inside])
             for suffix, metric in (("", None), ("_log", LOG)):
+                if metric is not None and not all(metric in one.metrics for one in pair):
+                    continue
                 lost = [one.lost("induction", self._config.count, metric or one.headline) for one in pair]
                 if all(lost):
                     files = [one.file for one in pair]
@@ -202,7 +216,7 @@ class Curves:
 
     def _curve(self, model: str, answers: Answers) -> list[dict[str, Any]]:
         rows = []
-        for metric in (answers.headline, LOG):
+        for metric in answers.metrics:
             labels: dict[str, Any] = {"model": model, "task": answers.task, "metric": metric}
             start = self._measure([answers.vector(NOTHING, metric)], [answers.file], False)
             for name, counts in answers.sets.items():

@@ -17,7 +17,7 @@ from compgen.heads.asking import Asked, Row, as_asked, read_answers, read_copies
 from compgen.heads.config import RemovalConfig, Replacement, TaskConfig
 from compgen.heads.loading import Subject
 from compgen.heads.prompts.exact_copying import TokenPrompt, token_prompts
-from compgen.heads.prompts.prompt import Prompt, Rows
+from compgen.heads.prompts.prompt import Mode, Prompt, Rows
 from compgen.heads.prompts.registry import prompt_set, prompts
 from compgen.heads.repeated import beginning_token, controlled_sequences
 from compgen.heads.selection import Condition
@@ -43,11 +43,11 @@ class Question:
         """What the model says to each prompt, as it is now."""
         if self.tokens:
             return read_copies(subject, self.tokens, batch_size)
+        written = list(write_answers(subject, self.texts, batch_size)) if self.config.generates else []
+        if Mode.probability not in self.texts[0].modes:
+            return written
         rows = read_answers(subject, self.asked, batch_size)
-        if self.config.generates:
-            written = write_answers(subject, self.texts, batch_size)
-            rows = [{**row, **judged} for row, judged in zip(rows, written, strict=True)]
-        return rows
+        return [{**row, **judged} for row, judged in zip(rows, written or [{}] * len(rows), strict=True)]
 
 
 def questions(config: RemovalConfig, tokenizer: Any, seed: int, rows: Rows | None) -> dict[str, Question]:

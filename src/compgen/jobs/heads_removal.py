@@ -2,17 +2,20 @@
 
 import json
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 from compgen.heads.config import HeadsRemovalConfig
 from compgen.heads.loading import load_subject
-from compgen.heads.removal import answers_without, questions, replacement
+from compgen.heads.prompts.prompt import Rows
+from compgen.heads.removal import answers_without, needs_rows, questions, replacement
 from compgen.heads.selection import Condition, conditions
 from compgen.inputs import HEADS_SCORES, only
+from compgen.questions.rows import load_rows
 from compgen.run.context import JobContext, read_json
 
 ANSWERS = "answers.jsonl"
-HEADLINE = ("accuracy", "choice", "greedy")
+HEADLINE = ("accuracy", "choice", "strict", "greedy")
 """The first of these that a task has is drawn as its accuracy."""
 
 
@@ -23,7 +26,7 @@ def run(config: HeadsRemovalConfig, context: JobContext) -> dict[str, Any]:
     lists = read_json(only(inputs, HEADS_SCORES).directory / "lists.json")
     chosen = lists[config.removal.protocol.value]["lists"]
     planned = list(conditions(config.removal, subject.view, chosen, config.seed))
-    asked = questions(config.removal, subject.tokenizer, config.seed, None)
+    asked = questions(config.removal, subject.tokenizer, config.seed, _rows(config))
     values = replacement(subject, config.removal.replacement, planned, config.seed)
     done: dict[str, list[dict[str, Any]]] = context.checkpoint.load() or {}
     for place, condition in enumerate(planned):
@@ -44,6 +47,15 @@ def run(config: HeadsRemovalConfig, context: JobContext) -> dict[str, Any]:
         "tasks": {name: len(question.identifiers) for name, question in asked.items()},
         "means": means,
     }
+
+
+def _rows(config: HeadsRemovalConfig) -> Rows | None:
+    """GSM8K, where a task asks its questions."""
+    if not needs_rows(config.removal):
+        return None
+    directory = Path(config.data.directory) if config.data.directory else None
+    test, train = (load_rows(directory, config.source, "gsm8k", split).rows for split in ("test", "train"))
+    return Rows(test, train)
 
 
 def _described(condition: Condition) -> dict[str, Any]:

@@ -27,6 +27,9 @@ TASKS = {
     "labels-original": "label mapping, true labels (ID)",
     "labels-permuted": "label mapping, permuted (OOD)",
     "labels-symbols": "label mapping, symbols (OOD)",
+    "chain-of-thought": "GSM8K, chain of thought (ID)",
+    "symbolized-names": "sums with names (ID)",
+    "symbolized-symbols": "sums with symbols (OOD)",
 }
 CHANCE = {"ioi-names": 1 / 2, "ioi-symbols": 1 / 2}
 CHANCE |= dict.fromkeys(("labels-original", "labels-permuted", "labels-symbols"), 1 / 3)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from compgen.errors import UserError
-from compgen.evaluation.config import BenchmarkConfig, SplitConfig
+from compgen.questions.config import BenchmarkConfig, SplitConfig
 
 Row = dict[str, Any]
 

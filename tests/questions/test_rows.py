@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from compgen.errors import UserError
-from compgen.evaluation.config import BenchmarkConfig, SplitConfig
-from compgen.evaluation.data import fingerprint, load_rows, read_lines
+from compgen.questions.config import BenchmarkConfig, SplitConfig
+from compgen.questions.rows import fingerprint, load_rows, read_lines
 from compgen.run.paths import project_root
 
 SHARED = project_root().parent / "shared" / "data"

@@ -1,0 +1,1 @@
+"""Rows of published benchmarks: where they come from, and what they must be."""
