@@ -7,7 +7,7 @@ import torch
 
 from compgen.errors import UserError
 from compgen.heads.bridge import random_subspace
-from compgen.heads.edits import edited, exchanged, outside, place_of, projected_keys, within
+from compgen.heads.edits import conflicts, edited, exchanged, outside, place_of, projected_keys, within
 from compgen.heads.views import Head, HeadView
 
 from .conftest import build
@@ -88,6 +88,19 @@ def test_an_exchange_gives_each_target_its_sources_circuit() -> None:
         for target, (query, key) in zip(HEADS, expected, strict=True):
             assert torch.equal(view.weights(target).query, query)
             assert torch.equal(view.weights(target).key, key)
+
+
+def test_biases_go_with_their_circuit_and_shared_keys_are_counted() -> None:
+    view = HeadView(build("gpt2"))
+    source = view.weights(Head(0, 1))
+    assert source.query_bias is not None
+    expected = source.query_bias.clone()
+    with torch.no_grad(), edited(view, exchanged(view, "query_key", [Head(1, 0)], [Head(0, 1)])):
+        bias = view.weights(Head(1, 0)).query_bias
+        assert bias is not None
+        assert torch.equal(bias, expected)
+    assert conflicts(view, HEADS) == 0
+    assert conflicts(HeadView(build("llama")), [Head(1, 0), Head(1, 1), Head(0, 3)]) == 2
 
 
 def test_an_exchange_with_itself_changes_no_bit() -> None:

@@ -15,9 +15,11 @@ from compgen.heads.views import Head, HeadView
 from compgen.randomness import numpy_stream
 
 Place = tuple[int, str, int]
-"""Layer, role (query, key, value or output), head of that role."""
+"""Layer, role (query, key, value or output; query_bias and so on), head of that role."""
 SHARED = ("key", "value")
 CIRCUITS = {"query_key": ("query", "key"), "output_value": ("output", "value")}
+BIASED = ("query", "key", "value")
+"""Whose biases belong to heads; the output's belongs to the layer."""
 
 
 @contextmanager
@@ -47,7 +49,9 @@ def _weight(view: HeadView, place: Place) -> Tensor:
     """The model's own memory of a head's weight."""
     layer, role, index = place
     parts = view.attention(layer)
-    weight: Tensor = getattr(parts, role).weight[index]
+    name, _, bias = role.partition("_")
+    projection = getattr(parts, name)
+    weight: Tensor = (projection.bias if bias else projection.weight)[index]
     modules = (parts.module, parts.mixer)
     own = {parameter.untyped_storage().data_ptr() for module in modules for parameter in module.parameters()}
     if weight.untyped_storage().data_ptr() not in own:
@@ -58,7 +62,7 @@ def _weight(view: HeadView, place: Place) -> Tensor:
 
 def place_of(view: HeadView, head: Head, role: str) -> Place:
     """Where a query head's weight of some role is, its group's for keys and values."""
-    return head.layer, role, view.key_value_head(head) if role in SHARED else head.index
+    return head.layer, role, view.key_value_head(head) if role.partition("_")[0] in SHARED else head.index
 
 
 @torch.no_grad()
@@ -77,6 +81,10 @@ def projected_keys(view: HeadView, heads: Sequence[Head], basis: Tensor, keep: b
         if place in changes:
             continue
         gain = view.attention(head.layer).norm.gain.double().cpu()
+        if not bool((gain != 0).all()):
+            raise UserError(
+                f"layer {head.layer}: its norm has a gain of zero, so that keys cannot be projected behind it"
+            )
         weight = _weight(view, place).double().cpu() * gain
         inside = (weight @ basis) @ basis.T
         changes[place] = (inside if keep else weight - inside) / gain
@@ -85,7 +93,9 @@ def projected_keys(view: HeadView, heads: Sequence[Head], basis: Tensor, keep: b
 
 @torch.no_grad()
 def exchanged(view: HeadView, circuit: str, targets: Sequence[Head], sources: Sequence[Head]) -> dict[Place, Tensor]:
-    """The weights of a circuit of each target, taken from its source.
+    """The weights and biases of a circuit of each target, taken from its source.
+
+    Targets that share keys or values cannot all have their source's: the last one's count, see `conflicts`.
 
     Args:
         view: the model.
@@ -95,9 +105,22 @@ def exchanged(view: HeadView, circuit: str, targets: Sequence[Head], sources: Se
     """
     changes: dict[Place, Tensor] = {}
     for target, source in zip(targets, sources, strict=True):
-        for role in CIRCUITS[circuit]:
+        for role in _roles(view, circuit):
             changes[place_of(view, target, role)] = _weight(view, place_of(view, source, role)).clone()
     return changes
+
+
+def _roles(view: HeadView, circuit: str) -> list[str]:
+    parts = view.attention(0)
+    weights = CIRCUITS[circuit]
+    biases = [f"{role}_bias" for role in weights if role in BIASED and getattr(parts, role).bias is not None]
+    return [*weights, *biases]
+
+
+def conflicts(view: HeadView, targets: Sequence[Head]) -> int:
+    """How many targets share their keys and values with another one, so that an exchange is not wholly theirs."""
+    groups = view.query_groups(targets)
+    return sum(len(group.chosen) for group in groups if len(group.chosen) > 1)
 
 
 def within(heads: Sequence[Head], seed: int, draw: int) -> list[Head]:

@@ -8,6 +8,7 @@ import torch
 from compgen.heads.bridge import Bridge, all_pairs, random_pairs
 from compgen.heads.config import HeadsBridgeConfig
 from compgen.heads.crossing import copies_under, edits
+from compgen.heads.edits import conflicts
 from compgen.heads.loading import Subject, load_subject
 from compgen.heads.ranking import top_heads
 from compgen.heads.views import Head, HeadView
@@ -71,4 +72,6 @@ def _reached(config: HeadsBridgeConfig, subject: Subject, induction: list[Head])
     chosen = induction[: max(1, round(config.bridge.edited_share * len(induction)))]
     groups = subject.view.query_groups(chosen)
     reached = sum(len(group.reached) for group in groups)
-    return {"chosen": len(chosen), "keys": len(groups), "reached": reached, "heads": len(induction)}
+    shared = conflicts(subject.view, induction[: config.bridge.heads])
+    counted = {"chosen": len(chosen), "keys": len(groups), "reached": reached, "heads": len(induction)}
+    return {**counted, "exchanged": config.bridge.heads, "exchanged_sharing_keys": shared}

@@ -1,12 +1,14 @@
-"""Job `heads_scores`: induction, previous-token, duplicate-token and copying scores of every head of a model."""
+"""Job `heads_scores`: induction, previous-token, duplicate-token, copying and function-vector scores of every head."""
 
 import json
 from typing import Any
 
 from compgen.heads.config import HeadsScoresConfig
+from compgen.heads.function_vectors import exact_scores
 from compgen.heads.loading import Subject, load_subject, source_of
 from compgen.heads.ranking import head_lists, ranked
 from compgen.heads.repeated import Repeated, authors_sequences, beginning_token, controlled_sequences
+from compgen.heads.rivals import label_pairs
 from compgen.heads.scores import Definition, attention_scores, copying_scores
 from compgen.run.context import JobContext
 
@@ -22,6 +24,10 @@ def run(config: HeadsScoresConfig, context: JobContext) -> dict[str, Any]:
     for definition, repeated in sequences(config, subject).items():
         measured = attention_scores(subject.view, repeated, definition, scores.batch_size, context.progress)
         found[definition.value] = head_lists(measured, repeated, definition, config.seed)
+    pairs = label_pairs(subject, scores.function_vector_prompts, config.seed)
+    rival = ranked(exact_scores(subject.view, pairs, progress=context.progress), config.seed)
+    for entry in found.values():
+        entry["lists"]["function_vector"] = rival
     found["controlled"]["lists"]["copying"] = ranked(copying_scores(subject.view))
     (context.directory / "lists.json").write_text(json.dumps(found), encoding="utf-8")
     shown = {name: _first(entry) for name, entry in found.items()}

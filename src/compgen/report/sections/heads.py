@@ -245,7 +245,9 @@ def _crossing(model: str, bridge: dict[str, Any]) -> Figure:
         "Left: the keys of the top quarter of heads by induction score are kept out of the common subspace of the top "
         f"ten, or confined to it, beside random subspaces of equal rank ({reached['chosen']} heads asked for; their "
         f"{reached['keys']} shared keys serve {reached['reached']} of {reached['heads']} heads). Right: the weights of "
-        "the top ten heads exchanged among themselves or replaced by those of random other heads.",
+        f"the top {reached['exchanged']} heads exchanged among themselves or replaced by those of random other heads; "
+        f"{reached['exchanged_sharing_keys']} of the induction heads share keys with another one, so that an exchange "
+        "is not wholly theirs.",
         draw,
         (f"{SUMMARY}/metrics.json",),
     )
