@@ -15,8 +15,8 @@ HEADS_GROUPS_smoke := all
 HEADS_GROUPS_laptop := copying choosing
 HEADS_GROUPS_paper := $(HEADS_GROUPS_laptop) reasoning
 HEADS_GROUPS := $(HEADS_GROUPS_$(PROFILE))
-heads_tasks_copying := exact-copying,fuzzy-lower,fuzzy-upper,ioi-names
-heads_tasks_choosing := ioi-symbols,labels-original,labels-permuted,labels-symbols
+heads_tasks_copying := exact-copying,fuzzy-lower,fuzzy-upper,ioi-names,ioi-symbols
+heads_tasks_choosing := labels-original,labels-permuted,labels-symbols
 heads_tasks_reasoning := chain-of-thought,symbolized-names,symbolized-symbols
 heads_tasks_all := $(heads_tasks_copying),$(heads_tasks_choosing)
 
