@@ -38,6 +38,10 @@ ARMS = {
 MANY = {
     "composed": "2 experts",
     "k2-oracle": "2, oracle stop",
+    "k2-base": "2, end: base",
+    "k2-mean": "2, end: mean",
+    "k2-max": "2, end: max",
+    "k2-gate": "2, end: gate",
     "k3": "3 experts",
     "k3-oracle": "3, oracle stop",
     "k3-mean": "3, end: mean",
