@@ -19,8 +19,9 @@ from compgen.run.dag import DagJob
 from compgen.run.paths import project_root
 
 STAND_INS = {
-    "base": "base", "math": "expert-math", "code": "expert-code", "instruction": "expert-sequences",
-    "multilingual": "expert-records", "safety": "expert-math",
+    "base": "base-seed0/model", "math": "expert-math-seed0/model", "code": "expert-code-seed0/model",
+    "instruction": "expert-sequences-seed0/model", "multilingual": "expert-records-seed0/model",
+    "safety": "merge-seed0/merges/linear",
 }  # fmt: skip
 TASKS = ("gsm8k", "math", "humaneval_plus", "mbpp_plus")
 SIZES = [
@@ -45,9 +46,7 @@ def dag(make: Any) -> dict[str, DagJob]:
 
 def run_job(job: DagJob, models: Path, out: Path, more: list[str]) -> FinishedJob:
     """One job of the paper's DAG with other models and sizes."""
-    named = [
-        f"composition.gemma.{name}.source={models}/composition/{place}-seed0/model" for name, place in STAND_INS.items()
-    ]
+    named = [f"composition.gemma.{name}.source={models}/composition/{place}" for name, place in STAND_INS.items()]
     inputs = [models / "composition/corpus", *(out / name for name in job.inputs)]
     place = [f"out={out / job.name}", f"run.directory={out}", "run.name=paper", "tracker.enabled=false"]
     overrides = [*job.overrides_with_kind, *named, *SIZES, *more, *place, f"inputs=[{','.join(map(str, inputs))}]"]

@@ -190,7 +190,7 @@ def plot_points(
     middle = np.asarray(value, dtype=float)
     below = np.clip(middle - np.asarray(low, dtype=float), 0, None)
     above = np.clip(np.asarray(high, dtype=float) - middle, 0, None)
-    chosen = {"fmt": "o", "capsize": 2.5, "elinewidth": 1.2, **options}
+    chosen = {"marker": "o", "linestyle": "none", "capsize": 2.5, "elinewidth": 1.2, **options}
     axes.errorbar(np.asarray(x), middle, yerr=np.stack([below, above]), label=label, color=color, **chosen)
 
 
